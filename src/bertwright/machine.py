@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import re
 import sys
 from pathlib import Path
 
@@ -66,6 +68,13 @@ def keep_few_kernels() -> None:
     1.54; the steps took 1.03 times as long, on busy cores.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
+
+
+def processor(root: Path = ROOT) -> str:
+    """Return the name of the processor, such as "AMD EPYC 7763"."""
+    text = "\n".join(_lines(root / "proc/cpuinfo"))
+    name = re.search(r"^(?:model name|hardware)\s*:(.*)", text, re.IGNORECASE | re.MULTILINE)
+    return name[1].strip() if name else platform.processor() or platform.machine()
 
 
 def usable_cores(root: Path = ROOT) -> int:

@@ -411,24 +411,26 @@ def compare(
         CompareConfig, {k: v for k, v in given.items() if k in of_run} | {"out": str(folder)}
     )
     files = [str(each) for each in ([corpus] if isinstance(corpus, str | Path) else corpus)]
-    ladders.refuse_other_folder(folder, overwrite)
-    task = None
-    if train is not None:
-        paths = {
-            name: _labelled_file(rows, kind, name, folder)
-            for name, rows in (("train", train), ("dev", dev), ("test", test))
-            if rows is not None
-        }
-        test_file = paths.pop("test", None)
-        labelled = {k: v for k, v in given.items() if k in of_task} | paths
-        task = Task(kind, values.from_dict(TaskFilesConfig, labelled), test_file)
-    with step_bars("all") if progress else nullcontext(silent) as on_step:
+    with (
+        step_bars("all") if progress else nullcontext(silent) as on_step,
+        ladders.hold(folder, overwrite) as held,
+    ):
+        task = None
+        if train is not None:
+            paths = {
+                name: _labelled_file(rows, kind, name, folder)
+                for name, rows in (("train", train), ("dev", dev), ("test", test))
+                if rows is not None
+            }
+            test_file = paths.pop("test", None)
+            labelled = {k: v for k, v in given.items() if k in of_task} | paths
+            task = Task(kind, values.from_dict(TaskFilesConfig, labelled), test_file)
         ladders.compare(
+            held,
             files,
             config,
             task=task,
             reading=values.from_dict(CorpusConfig, reading or {}),
-            overwrite=overwrite,
             say=say if progress else silent,
             on_step=on_step,
         )

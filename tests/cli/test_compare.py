@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bertwright.config.compare import CompareConfig
+from bertwright.recipes.compare import preset
+from bertwright.recipes.compare.ladder import PRESET, hold
 from tests.cli.conftest import JsonOf, Ran
 from tests.recipes.compare.conftest import write_labels, write_text
+from tests.recipes.quickstart.test_corpus import write_package
 
 SMALL = ("--minutes", "0.01", "--vocab-size", "200", "--sentences", "line", "--device", "cpu")
 
@@ -31,7 +36,7 @@ def test_wrong_options(
     monkeypatch.chdir(tmp_path)
     write_text(tmp_path / "corpus.txt")
     assert said in ran("compare", *words, "--out", "out", code=2).err
-    assert not (tmp_path / "out" / "runs").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_data_is_found_before_anything_is_trained(ran: Ran, tmp_path: Path) -> None:
@@ -47,6 +52,7 @@ def test_bad_data_is_found_before_anything_is_trained(ran: Ran, tmp_path: Path) 
     few = tmp_path / "few.txt"
     few.write_text("A short text.\n\nAnother one.\n")
     assert "words" in ran("compare", few, "--systems", "ngram", "--out", out, code=4).err
+    assert not out.exists()
 
 
 def test_a_dry_run_writes_nothing(json_of: JsonOf, ran: Ran, tmp_path: Path) -> None:
@@ -64,6 +70,26 @@ def test_a_dry_run_writes_nothing(json_of: JsonOf, ran: Ran, tmp_path: Path) -> 
     assert plan["bytes_needed"] > 10**6
     assert "transformer is left out" in ran(*words).out
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_of_the_preset_writes_and_deletes_nothing(
+    json_of: JsonOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    write_package(tmp_path / "in")
+    write = partial(preset.write_python_docs, search=[str(tmp_path / "in")], workers=1)
+    monkeypatch.setattr(preset, "write_python_docs", write)
+    out = tmp_path / "out"
+    words = ("compare", "--preset", "python", "--out", out, "--dry-run")
+    assert "bert" in json_of(*words)["rungs"]
+    assert not out.exists()
+    with hold(out) as folder:  # a comparison of the preset
+        preset.python_docs(CompareConfig(out=str(out)), out / PRESET, print)
+        folder.has_begun = True
+    files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert files
+    assert "bert" in json_of(*words, "--overwrite")["rungs"]
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files
 
 
 def test_a_comparison_and_its_files(json_of: JsonOf, ran: Ran, tmp_path: Path) -> None:

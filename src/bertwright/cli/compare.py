@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -83,43 +84,47 @@ def compare(
     if test is not None and files is None and preset is None:
         raise ConfigError(f"--test is {test}, and there is no task: pass --train FILE too")
 
-    from bertwright.recipes.compare.ladder import compare as run_comparison
-    from bertwright.recipes.compare.ladder import plan_of, refuse_other_folder
+    if preset is not None and (files is not None or test is not None):
+        raise ConfigError("--preset python brings its own task: leave out --train and --test")
+    if preset is not None and config.held_out != CompareConfig.held_out:
+        raise ConfigError(
+            f"--held-out {config.held_out:g} came, but --preset python always holds out a "
+            "tenth of its modules, which its task is tested on: leave it out"
+        )
+
+    from bertwright.recipes.compare import ladder
+    from bertwright.recipes.compare.preset import MADE, Preset, python_docs
     from bertwright.recipes.compare.text import MOST_HELD_OUT
     from bertwright.recipes.compare.use import Task
 
+    out = Path(config.out)
     task = None if files is None else Task(kind, files, test)
-    inputs, most = list(corpus), MOST_HELD_OUT
-    if preset is not None:
-        from bertwright.recipes.compare.preset import python_docs
-
-        if files is not None or test is not None:
-            raise ConfigError("--preset python brings its own task: leave out --train and --test")
-        if config.held_out != CompareConfig.held_out:
-            raise ConfigError(
-                f"--held-out {config.held_out:g} came, but --preset python always holds out a "
-                "tenth of its modules, which its task is tested on: leave it out"
-            )
-        refuse_other_folder(Path(config.out), overwrite)
-        made = python_docs(config, say, overwrite)
-        inputs, config, reading, task = made.inputs, made.config, made.reading, made.task
+    given = Preset(list(corpus), config, reading, task)
+    of_preset = out / ladder.PRESET
     if dry_run:
-        plan = plan_of(inputs, config, task, reading)
+        ladder.refuse_other_folder(out, overwrite)
+        with TemporaryDirectory() as temporary:  # a plan writes nothing into the folder
+            if preset is not None:
+                is_made = (of_preset / MADE).is_file() and not overwrite
+                given = python_docs(config, of_preset if is_made else Path(temporary), say)
+            plan = ladder.plan_of(given.inputs, given.config, given.task, given.reading, overwrite)
         print_json(plan.as_dict()) if json else _show_plan(plan, config)
         return
-    with step_bars("all") as on_step:
-        results = run_comparison(
-            inputs,
-            config,
-            task=task,
-            reading=reading,
-            most_held_out=None if preset else most,
-            overwrite=overwrite,
+    with step_bars("all") as on_step, ladder.hold(out, overwrite) as folder:
+        if preset is not None:
+            given = python_docs(config, of_preset, say, overwrite)
+        results = ladder.compare(
+            folder,
+            given.inputs,
+            given.config,
+            task=given.task,
+            reading=given.reading,
+            most_held_out=None if preset else MOST_HELD_OUT,
             say=say,
             on_step=on_step,
         )
     print_json(results) if json else _show(results)
-    page = Path(config.out) / "report.html"
+    page = out / "report.html"
     if open_page:
         import webbrowser
 
@@ -129,7 +134,7 @@ def compare(
         raise BertwrightError(
             f"{names} failed, for the reasons on {page}; the others are whole. The same command "
             "tries again what failed"
-        )
+        ) from folder.unexpected
 
 
 def _show(results: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bertwright.cli.options import Json
 from bertwright.cli.output import print_fields, print_json
-from bertwright.machine import usable_cores
+from bertwright.machine import processor, usable_cores
 from bertwright.version import __version__
 
 
@@ -38,14 +38,13 @@ def _facts() -> dict[str, Any]:
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
-    name = re.search(r"^(?:model name|hardware)\s*:(.*)", text, re.IGNORECASE | re.MULTILINE)
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "bertwright": __version__,
         "python": platform.python_version(),
         "system": platform.platform(terse=True),
         **{name: _version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")},
-        "processor": name[1].strip() if name else platform.processor() or platform.machine(),
+        "processor": processor(),
         "cores": usable_cores(),
         "memory_gib": memory,
         "threads": torch.get_num_threads(),

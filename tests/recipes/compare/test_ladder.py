@@ -14,7 +14,7 @@ import pytest
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
-from bertwright.errors import BertwrightError, ConfigError, Interrupted
+from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError, Interrupted
 from bertwright.recipes.compare import ladder, train, use
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.train.signals import Signals
@@ -36,7 +36,8 @@ def run(corpus: Path, config: CompareConfig, task: use.Task | None = None, **how
         steps.append(name)
 
     how = {"reading": LINES, "say": said.append, "on_step": on_step} | how
-    return ladder.compare([str(corpus)], config, task=task, **how), steps
+    with ladder.hold(Path(config.out), how.pop("overwrite", False)) as folder:
+        return ladder.compare(folder, [str(corpus)], config, task=task, **how), steps
 
 
 def task_of(folder: Path, train: int, dev: int) -> use.Task:
@@ -96,6 +97,7 @@ def test_a_rung_that_fails_is_a_row(
     assert rungs["ngram"]["bits_per_character"] > 0
     assert not rungs["ngram"]["failed"]
     assert "no such kernel" in (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "fails_for_nnlm" in (tmp_path / "out" / "log.txt").read_text("utf-8")  # the traceback
 
 
 def test_a_full_disk_ends_all(
@@ -168,6 +170,88 @@ def test_all_seeds_and_fractions_are_evaluated_on_rows_that_none_trains_on(
     assert len(evaluated) == results["task"]["examples"]["dev"]
     for each in setups:
         assert not {e.text for e in each.train.examples} & {*evaluated}
+
+
+def write_table(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_contents_decide_not_sizes(corpus: Path, tmp_path: Path) -> None:
+    """Of minimal pairs, word tests and the corpus."""
+    out = tmp_path / "out"
+    pairs, words = (str(tmp_path / name) for name in ("pairs.tsv", "words.txt"))
+    first, second = "ba be bi .", "bi be ba ."
+    write_table(tmp_path / "pairs.tsv", f"good\tbad\n{first}\t{second}\n")
+    write_table(tmp_path / "words.txt", "ba be 1\nba bo 2\nbe bo 3\n")
+    config = config_of(out, "nnlm", pairs=(pairs,), word_tests=(words,))
+    before = run(corpus, config)[0]["rungs"][0]
+    write_table(tmp_path / "pairs.tsv", f"good\tbad\n{second}\t{first}\n")
+    write_table(tmp_path / "words.txt", "ba be 3\nba bo 2\nbe bo 1\n")
+    results, steps = run(corpus, config)
+    assert steps == ["NNLM: minimal pairs", "NNLM: word tests", ""]
+    after = results["rungs"][0]
+    assert after["minimal_pairs"]["pairs.tsv"] == 1 - before["minimal_pairs"]["pairs.tsv"]
+    rank = [each["words"]["words.txt"]["score"] for each in (before, after)]
+    assert rank[0] == pytest.approx(-rank[1])
+    corpus.write_text(corpus.read_text("utf-8").replace("ba", "be"), "utf-8")
+    with pytest.raises(ConfigError, match=r"corpus\.txt"):
+        run(corpus, config)
+
+
+def test_changed_files_of_a_comparison_are_noticed(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    config = config_of(out, "ngram")
+    run(corpus, config)
+    for name in ("text/held-out.txt", "vocabulary/words/vocab.txt", "stages/ngram-1/text.json"):
+        path = out / name
+        text = path.read_text("utf-8")
+        path.write_text(text.replace("1", "2").replace("ba", "be"), "utf-8")
+        with pytest.raises(IntegrityError, match=path.name):
+            run(corpus, config)
+        path.write_text(text, "utf-8")
+    assert run(corpus, config)[1] == [""]
+
+
+def test_another_device_is_another_comparison(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path / "out", "ngram")
+    run(corpus, config)
+    monkeypatch.setattr(ladder, "processor", lambda: "Babbage's Engine")
+    with pytest.raises(ConfigError, match=r"device.*Babbage"):
+        run(corpus, config)
+
+
+def test_a_folder_in_use_is_left_as_it_is(corpus: Path, tmp_path: Path) -> None:
+    config = config_of(tmp_path / "out", "ngram")
+    run(corpus, config)
+    files = sorted(tmp_path.rglob("*"))
+    with ladder.hold(tmp_path / "out"), pytest.raises(ConfigError, match="another process"):
+        run(corpus, config, overwrite=True)
+    assert sorted(tmp_path.rglob("*")) == files
+
+
+def test_what_failed_before_it_began_changes_nothing(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    few = tmp_path / "few.txt"
+    few.write_text("a short text .\n\nanother one .\n", "utf-8")
+    wrong = [
+        (corpus, config_of(out, "brt"), ConfigError, "brt"),
+        (corpus, config_of(out, "ngram", pairs=("nowhere.tsv",)), DataError, "nowhere"),
+        (few, config_of(out, "ngram"), DataError, "words"),
+    ]
+    for text, config, error, match in wrong:
+        with pytest.raises(error, match=match):
+            run(text, config)
+        assert not out.parent.exists()
+    run(corpus, config_of(out, "ngram"))
+    files = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+    for overwrite in (False, True):
+        with pytest.raises(ConfigError, match="brt"):
+            run(corpus, config_of(out, "brt"), overwrite=overwrite)
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == files
+    assert run(corpus, config_of(out, "ngram"))[1] == [""]
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ import errno
 import json
 import shutil
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,12 +30,20 @@ from typing import Any, Literal, cast
 
 import torch
 
-from bertwright.atomic import atomic_file, disk_errors, held, refuse_existing
+from bertwright.atomic import (
+    MANIFEST,
+    atomic_file,
+    disk_errors,
+    held,
+    refuse_existing,
+    sha256_file,
+)
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, Interrupted
 from bertwright.inference.model import load
+from bertwright.machine import processor, usable_cores
 from bertwright.progress import silent
 from bertwright.recipes.compare import measure, plan, text, use
 from bertwright.recipes.compare.plan import Plan, Step
@@ -61,58 +70,84 @@ before it, and of all steps; and after the last step with an empty description.
 """
 
 
+@dataclass
+class Folder:
+    """The folder of a comparison, which this process alone uses."""
+
+    path: Path
+    overwrite: bool
+    """Whether to begin from scratch."""
+    has_begun: bool = False
+    """Whether the folder holds a comparison that can be continued."""
+    unexpected: Exception | None = None
+    """The last error of a rung that is a bug of ours; `log.txt` has the traceback of each."""
+
+
+@contextlib.contextmanager
+def hold(out: Path, overwrite: bool = False) -> Iterator[Folder]:
+    """Create a folder, and keep other processes from using it while the block runs.
+
+    If the block fails before the comparison began, the folder is left as it was: if it was new or
+    empty, it is removed.
+
+    Raises:
+        ConfigError: the folder holds something else, or another process is comparing in it.
+        BertwrightError: the disk is full or the folder is not writable.
+    """
+    refuse_other_folder(out, overwrite)
+    missing = [each for each in (out, *out.parents) if not each.exists()]
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+        with held(out, "comparing in"):
+            folder = Folder(out, overwrite, has_begun=any(out.iterdir()))
+            try:
+                yield folder
+            except BaseException:
+                if not folder.has_begun:
+                    _empty(out, but=())
+                    with contextlib.suppress(OSError):  # another process has written into it
+                        for each in missing:
+                            each.rmdir()
+                raise
+
+
 def compare(
+    folder: Folder,
     inputs: Sequence[str],
     config: CompareConfig,
     *,
     task: use.Task | None = None,
     reading: CorpusConfig = CorpusConfig(),  # noqa: B008 - frozen
     most_held_out: int | None = text.MOST_HELD_OUT,
-    overwrite: bool = False,
     say: Callable[[str], None],
     on_step: OnStep = silent,
 ) -> dict[str, Any]:
     """Compare systems on a corpus and a task, and return the content of `results.json`.
 
     Args:
+        folder: the folder of `config.out`, as `hold` yields it.
         inputs: files, folders or globs, as `data build` reads them.
         config: the settings of the comparison.
         task: the labelled task; None: only text, words and senses are evaluated.
         reading: how documents are read.
         most_held_out: the maximum number of characters to hold out; None: no limit below the
             configured fraction. Models are evaluated on about `text.MOST_HELD_OUT` of them at most.
-        overwrite: whether to begin from scratch.
         say: prints a line.
         on_step: called before each step.
 
     Raises:
-        ConfigError: a setting is wrong, or the folder holds something else or a comparison with
-            other settings.
+        ConfigError: a setting is wrong, or the folder holds a comparison with other settings.
         DataError: the corpus or a labelled file cannot be used.
+        IntegrityError: a file that the comparison wrote was changed.
         BertwrightError: the disk is full.
         Interrupted: a signal arrived; the same command continues.
     """
-    out = Path(config.out)
-    labelled = None if task is None else use.read_task(task, config, say)
-    settings = _fixed(inputs, config, reading, task)
-    refuse_other_folder(out, overwrite)
-    with disk_errors(out):
-        if overwrite:
-            _empty(out)
-        out.mkdir(parents=True, exist_ok=True)
-        with held(out, "comparing in"):
-            config = _begin(out, config, settings)
-            ladder = _Ladder(
-                inputs=list(inputs),
-                config=config,
-                reading=reading,
-                most_held_out=most_held_out,
-                lowercase=settings["lowercase"],
-                labelled=labelled,
-                out=out,
-                say=say,
-            )
-            return ladder.run(on_step)
+    ladder = _prepare(inputs, config, task, reading, most_held_out, folder.overwrite, say)
+    ladder.plan(afresh=folder.overwrite)  # what is wrong is an error before anything is written
+    if folder.overwrite:
+        _empty(folder.path)
+    ladder.write_settings()
+    return ladder.run(folder, on_step)
 
 
 def plan_of(
@@ -120,29 +155,43 @@ def plan_of(
     config: CompareConfig,
     task: use.Task | None = None,
     reading: CorpusConfig = CorpusConfig(),  # noqa: B008 - frozen
+    overwrite: bool = False,
 ) -> Plan:
     """Return the plan of what `compare` would do, without writing anything.
 
     Raises:
-        ConfigError, DataError: as for `compare`.
+        ConfigError, DataError, IntegrityError: as for `compare`.
     """
+    refuse_other_folder(Path(config.out), overwrite)
+    ladder = _prepare(inputs, config, task, reading, text.MOST_HELD_OUT, overwrite, silent)
+    return ladder.plan(afresh=overwrite)
+
+
+def _prepare(
+    inputs: Sequence[str],
+    config: CompareConfig,
+    task: use.Task | None,
+    reading: CorpusConfig,
+    most_held_out: int | None,
+    overwrite: bool,
+    say: Callable[[str], None],
+) -> _Ladder:
+    """Read the labelled files and the settings of an existing comparison; write nothing."""
     out = Path(config.out)
+    labelled = None if task is None else use.read_task(task, config, say)
     settings = _fixed(inputs, config, reading, task)
-    labelled = None if task is None else use.read_task(task, config, silent)
-    refuse_other_folder(out, overwrite=False)
-    if (out / LADDER).is_file():
+    if (out / LADDER).is_file() and not overwrite:
         config = _with_former_systems(config, _read_mark(out, settings))
-    ladder = _Ladder(
+    return _Ladder(
         inputs=list(inputs),
         config=config,
         reading=reading,
-        most_held_out=text.MOST_HELD_OUT,
-        lowercase=settings["lowercase"],
+        most_held_out=most_held_out,
+        settings=settings,
         labelled=labelled,
         out=out,
-        say=silent,
+        say=say,
     )
-    return ladder.plan()
 
 
 def refuse_other_folder(out: Path, overwrite: bool) -> None:
@@ -162,12 +211,11 @@ def refuse_other_folder(out: Path, overwrite: bool) -> None:
         )
 
 
-def _empty(out: Path) -> None:
+def _empty(out: Path, but: Sequence[str] = (LABELLED, PRESET)) -> None:
     """Remove the files that a comparison wrote, but keep the input that is stored in its folder."""
     for name in FOLDERS:
-        if name in (LABELLED, PRESET):
-            continue
-        shutil.rmtree(out / name, ignore_errors=True)
+        if name not in but:
+            shutil.rmtree(out / name, ignore_errors=True)
     for name in FILES:
         (out / name).unlink(missing_ok=True)
 
@@ -184,14 +232,14 @@ def _fixed(
     for path in map(Path, config.parallel):
         if not path.is_file():
             raise DataError(f"{path} of --parallel is no file; expected SOURCE TARGET")
-    states = {str(path): path.stat().st_size if path.is_file() else None for path in paths}
     lowercase = config.lowercase
     if lowercase is None:
         lowercase = task is None or not KINDS[task.kind].of_words
     names = ("tokens", "seed", "vocab_size", "word_vocab_size", "held_out")
     found: dict[str, Any] = values.plain(
         {
-            "files": states,
+            "files": _contents(paths),
+            "device": _device(config.device),
             "reading": reading,
             "parallel": config.parallel,
             "lowercase": lowercase,
@@ -217,7 +265,12 @@ def _read_mark(out: Path, settings: dict[str, Any]) -> list[str]:
         ) from error
     if differing := values.differing_keys(before, settings):
         was, now = (values.flatten(each) for each in (before, settings))
-        changes = ", ".join(f"{key} (was {was.get(key)}, now {now.get(key)})" for key in differing)
+        changes = ", ".join(
+            f"{key.removeprefix('files.')} (its content has changed)"
+            if key.startswith("files.") and key in was and key in now
+            else f"{key} (was {was.get(key)}, now {now.get(key)})"
+            for key in differing
+        )
         raise ConfigError(
             f"{out} was begun with other settings: {changes}. Pass the same, choose another --out, "
             "or begin from scratch with --overwrite"
@@ -236,23 +289,6 @@ def _with_former_systems(config: CompareConfig, systems: Sequence[str]) -> Compa
     return replace(config, systems=tuple(dict.fromkeys((*systems, *named))))
 
 
-def _begin(out: Path, config: CompareConfig, settings: dict[str, Any]) -> CompareConfig:
-    """Write the settings of the comparison, after checking them against those of an existing one.
-
-    Return the configuration, with the systems of the existing comparison added.
-
-    Raises:
-        ConfigError: the existing comparison began with other settings.
-    """
-    if (out / LADDER).is_file():
-        config = _with_former_systems(config, _read_mark(out, settings))
-    mark = {"format": 1, "bertwright": __version__, "settings": settings}
-    with atomic_file(out / LADDER, overwrite=True) as file:
-        json.dump(mark | {"systems": config.names_of_systems}, file, indent=1)
-        file.write("\n")
-    return config
-
-
 @dataclass
 class _Ladder:
     """A comparison and the folder that it is written to."""
@@ -261,7 +297,8 @@ class _Ladder:
     config: CompareConfig
     reading: CorpusConfig
     most_held_out: int | None
-    lowercase: bool
+    settings: dict[str, Any]
+    """The settings that cannot change within a folder (`_fixed`)."""
     labelled: use.Labelled | None
     out: Path
     say: Callable[[str], None]
@@ -272,13 +309,34 @@ class _Ladder:
         self.folders = text.TextFolders(self.out)
         self.stages = Stages(self.out / "stages")
 
-    def plan(self) -> Plan:
-        """Return the plan of the steps that are not done yet."""
+    def plan(self, afresh: bool = False) -> Plan:
+        """Return the plan of the steps that are not done yet; if `afresh`, of all steps.
+
+        Raises:
+            ConfigError, MissingExtra, DataError: as for `make_plan`.
+            IntegrityError: a file of the comparison was changed.
+        """
         kind = None if self.labelled is None else self.labelled.task.kind
         size = size_on_disk(find_files(self.inputs)) or 0
-        return plan.make_plan(self.config, kind, size, self._is_done)
+        if afresh:
+            return plan.make_plan(self.config, kind, size)
+        todo = plan.make_plan(self.config, kind, size, self._is_done)
+        for name in (
+            "text",
+            "vocabulary",
+            *(f"shards/{each}" for each in plan.data_of(todo.rungs)),
+        ):
+            self.stages.verify(name)
+        return todo
 
-    def run(self, on_step: OnStep) -> dict[str, Any]:
+    def write_settings(self) -> None:
+        """Write the settings with which a later command is compared, and the systems."""
+        mark = {"format": 1, "bertwright": __version__, "settings": self.settings}
+        with atomic_file(self.out / LADDER, overwrite=True) as file:
+            json.dump(mark | {"systems": self.config.names_of_systems}, file, indent=1)
+            file.write("\n")
+
+    def run(self, folder: Folder, on_step: OnStep) -> dict[str, Any]:
         """Do all steps that are not done yet, and return the results."""
         todo = self.plan()
         for name, reason in todo.left_out.items():
@@ -292,13 +350,16 @@ class _Ladder:
                 if step.rung != rung and rung:
                     self._write(todo)
                 rung = step.rung
+                folder.has_begun |= bool(rung)
                 on_step(step.what, step.seconds, done, total)
-                self._do(step)
+                self._do(step, folder)
                 Signals.heed()
                 done += step.seconds
         except KeyboardInterrupt:
+            folder.has_begun = True
             raise Interrupted(2, self._how_to_go_on(todo)) from None
         except Interrupted as error:
+            folder.has_begun = True
             raise Interrupted(error.signal_number, self._how_to_go_on(todo)) from error
         on_step("", 0.0, total, total)
         return self._write(todo)
@@ -323,12 +384,12 @@ class _Ladder:
             again = {} if of_run == seed else {"pretrained_by": of_run}
             return {"task": key, "task_minutes": self.config.minutes_of_fit, **again}
         if rest == "pairs":
-            return {"files": _states(self.config.pairs)}
+            return {"files": _contents(self.config.pairs)}
         if rest == "words":
-            return {"files": _states(self.config.word_tests)}
+            return {"files": _contents(self.config.word_tests)}
         return {}
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: Step, folder: Folder) -> None:
         """Do a step and store its result, or the reason why it failed."""
         owner = step.name.partition("/")[0]
         if step.rung and (reason := self._why_impossible(step)):
@@ -343,12 +404,28 @@ class _Ladder:
             if not step.rung or _ends_all(error):
                 raise
             self.failed[step.name] = use.reason_of(error)
+            if not isinstance(error, BertwrightError):
+                folder.unexpected = error
+                with (self.out / "log.txt").open("a", encoding="utf-8") as log:
+                    traceback.print_exception(error, file=log)
             self.say(f"{step.what} failed: {self.failed[step.name]}")
             _forget_cuda()
             return
-        self.stages.keep(step.name, self._key(step.name), found)
+        self.stages.keep(step.name, self._key(step.name), found, self._files_of(step.name))
         for line in _said(step, found, owner):
             self.say(line)
+
+    def _files_of(self, step: str) -> list[Path]:
+        """Return the files that a step wrote and that later steps depend on."""
+        folders = self.folders
+        if step == "text":
+            return [folders.train, folders.held_out, folders.sentences]
+        if step == "vocabulary":
+            inside = sorted(each for each in folders.vocabulary.rglob("*") if each.is_file())
+            return [folders.words, *inside]
+        if step.startswith("shards/"):
+            return [folders.shards / step.removeprefix("shards/") / MANIFEST]
+        return []
 
     def _why_impossible(self, step: Step) -> str:
         """Return the reason why a step cannot be done; empty if it can be done."""
@@ -374,7 +451,7 @@ class _Ladder:
                 self.inputs, self.reading, folders, config.held_out, self.most_held_out
             )
         if step.name == "vocabulary":
-            return text.train_vocabularies(folders, config, self.lowercase)
+            return text.train_vocabularies(folders, config, self.settings["lowercase"])
         first, _, what = step.name.partition("/")
         if first == "shards":
             return text.build(folders, what, config.parallel)
@@ -462,9 +539,19 @@ class _Ladder:
         return results
 
 
-def _states(paths: Sequence[str]) -> dict[str, int | None]:
-    """Return the size of each file in bytes; None for a file that does not exist."""
-    return {p: Path(p).stat().st_size if Path(p).is_file() else None for p in paths}
+def _contents(paths: Sequence[str | Path]) -> dict[str, str | None]:
+    """Return the SHA-256 of each file; None for what is no file, such as standard input."""
+    return {str(p): sha256_file(Path(p)) if Path(p).is_file() else None for p in paths}
+
+
+def _device(name: str) -> str:
+    """Return the name of the device on which a comparison runs.
+
+    Times, and what is trained in a time, are comparable on one device only.
+    """
+    if name != "cpu" and torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{processor()}, {usable_cores()} cores"
 
 
 def _ends_all(error: Exception) -> bool:

@@ -18,7 +18,7 @@ from bertwright.atomic import atomic_file, disk_errors
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
-from bertwright.recipes.compare.ladder import PRESET
+from bertwright.recipes.compare.plan import make_plan
 from bertwright.recipes.compare.rungs import FIVE
 from bertwright.recipes.compare.text import WRITTEN, held_out_documents
 from bertwright.recipes.compare.use import Task
@@ -28,6 +28,7 @@ from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
 
 MADE = "made.json"
+"""The file that is written last."""
 MINUTES, TASK_MINUTES, HELD_OUT = 1.5, 0.4, 0.1
 EXAMPLES = 800
 """The number of labelled passages to train on."""
@@ -44,17 +45,17 @@ class Preset:
 
 
 def python_docs(
-    config: CompareConfig, say: Callable[[str], None], overwrite: bool = False
+    config: CompareConfig, folder: Path, say: Callable[[str], None], overwrite: bool = False
 ) -> Preset:
-    """Write the corpus and its labelled files to the folder of a comparison; return the preset.
+    """Write the corpus and its labelled files to a folder, and return the preset.
 
     Files that exist are not written again, except with `overwrite`. The preset has no task if there
     are too few packages.
 
     Raises:
+        ConfigError, MissingExtra, DataError: a setting is wrong; then nothing is written.
         BertwrightError: the disk is full or the folder is not writable.
     """
-    folder = Path(config.out) / PRESET
     text = corpus_files(folder / "corpus")[0]
     config = replace(
         config,
@@ -63,6 +64,7 @@ def python_docs(
         task_minutes=TASK_MINUTES if config.task_minutes is None else config.task_minutes,
         held_out=HELD_OUT,
     )
+    make_plan(config, "classification", 0)
     with disk_errors(folder):
         if overwrite:
             shutil.rmtree(folder, ignore_errors=True)

@@ -492,4 +492,4 @@ def reason_of(error: Exception) -> str:
     """Return a line that says why a rung failed."""
     if isinstance(error, BertwrightError):
         return str(error)
-    return f"unexpected {type(error).__name__}: {error}"
+    return f"unexpected {type(error).__name__}: {error} (log.txt has the traceback)"
