@@ -46,11 +46,12 @@ def unflushed() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def unmeasured() -> Iterator[None]:
-    """Processors are not timed: every precision has the same rate, and `auto` is fp32."""
+    """Processors are not timed, and `auto` is fp32 on each of them."""
     from bertwright.train import hardware
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hardware, "matmul_rate", lambda *_, **__: 1e11)
+        patch.setattr(hardware, "multiplies_bfloat16", lambda device: False)
         yield
 
 

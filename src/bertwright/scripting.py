@@ -482,7 +482,8 @@ def evaluate(
             model's; `inf`: an answer is always predicted.
         intervals: whether to compute 95 % confidence intervals by bootstrap.
         bleu_tokenize: sacreBLEU's tokenizer for a generation task; None: that of training.
-        precision: the precision of matrix products; `auto` measures which is faster.
+        precision: the precision of matrix products; `auto`: bf16 if the hardware multiplies it
+            faster.
         progress: show a progress bar.
 
     Raises:

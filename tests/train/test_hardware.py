@@ -6,7 +6,10 @@ import pytest
 import torch
 
 from bertwright.train import hardware
-from bertwright.train.hardware import matmul_rate  # before conftest.py replaces it
+from bertwright.train.hardware import (  # before conftest.py replaces them
+    matmul_rate,
+    multiplies_bfloat16,
+)
 
 CPU = torch.device("cpu")
 
@@ -35,27 +38,32 @@ def test_threads_follow_the_cores_of_a_container(
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(
-    ("bf16", "chosen"), [(3e11, "bf16"), (1.1e11, "fp32"), (1e10, "fp32")], ids=str
-)
-def test_bf16_where_it_is_faster(monkeypatch: pytest.MonkeyPatch, bf16: float, chosen: str) -> None:
-    rates = {"bf16": bf16, "fp32": 1e11}
-    monkeypatch.setattr(hardware, "matmul_rate", lambda device, precision, **_: rates[precision])
-    assert hardware.choose_precision(CPU) == (chosen, rates[chosen])
-    assert hardware.choose_precision(CPU, "fp32") == ("fp32", 1e11)
-    assert hardware.choose_precision(CPU, "bf16") == ("bf16", bf16)
+@pytest.mark.parametrize("measured", [{"bf16": 3e11, "fp32": 1e11}, {"bf16": 1e9, "fp32": 1e11}])
+@pytest.mark.parametrize(("has_bf16", "chosen"), [(True, "bf16"), (False, "fp32")])
+def test_the_clock_does_not_choose_the_precision(
+    monkeypatch: pytest.MonkeyPatch, measured: dict[str, float], has_bf16: bool, chosen: str
+) -> None:
+    monkeypatch.setattr(hardware, "matmul_rate", lambda device, precision: measured[precision])
+    monkeypatch.setattr(hardware, "multiplies_bfloat16", lambda device: has_bf16)
+    assert hardware.choose_precision(CPU) == (chosen, measured[chosen])
+    for named in ("bf16", "fp32"):
+        assert hardware.choose_precision(CPU, named) == (named, measured[named])
 
 
-def test_a_slow_bf16_is_told_by_a_small_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = []
+@pytest.mark.parametrize("amx", [False, True])
+@pytest.mark.parametrize("avx512_bf16", [False, True])
+def test_bf16_is_chosen_by_the_instructions_of_a_processor(
+    monkeypatch: pytest.MonkeyPatch, amx: bool, avx512_bf16: bool
+) -> None:
+    monkeypatch.setattr(hardware.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512_bf16)
+    assert multiplies_bfloat16(CPU) is (amx or avx512_bf16)
 
-    def rate(device: torch.device, precision: str, **small: float) -> float:
-        measured.append((precision, small.get("size")))
-        return 1e9 if precision == "bf16" else 1e11
 
-    monkeypatch.setattr(hardware, "matmul_rate", rate)
-    assert hardware.choose_precision(CPU) == ("fp32", 1e11)
-    assert measured == [("bf16", 256), ("fp32", 256), ("fp32", None)]
+def test_bf16_of_this_processor_does_not_change() -> None:
+    assert multiplies_bfloat16(CPU) in (True, False)
+    assert len({multiplies_bfloat16(CPU) for _ in range(3)}) == 1
 
 
 def test_memory_is_that_of_a_process_with_torch() -> None:

@@ -109,7 +109,7 @@ class LabelledOptions:
     states none, if some questions of the file have no answer."""
     generation: Annotated[GenerationConfig | None, EVERY_KEY] = None
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """Precision of matrix products; auto measures which is faster."""
+    """Precision of matrix products; auto: bf16 if the hardware multiplies it faster."""
     device: Device = "auto"
     overwrite: Overwrite = False
     json: Json = False

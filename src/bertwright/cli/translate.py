@@ -55,7 +55,7 @@ def translate(
             installed, char for other scripts without blanks, else 13a.
         out: File to write, one translation per line, as JSON objects if its name ends in .jsonl;
             unset: print.
-        precision: Precision of the weights; auto measures which is faster.
+        precision: Precision of the weights; auto: bf16 if the hardware multiplies it faster.
     """
     groups, total = given_texts(texts, input, text)
     if reference is not None and (input is None or text is not None):

@@ -286,7 +286,9 @@ class FinetuneConfig:
     """Also evaluate baselines without BERT: majority, TF-IDF, word shapes; unset: if they take
     only seconds."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """Precision of matrix products; auto measures which is faster. Weights stay float32."""
+    """Precision of matrix products; auto: bf16 if the hardware multiplies it faster, else fp32.
+    Weights stay float32.
+    """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to train on; auto uses the GPU if there is one."""
     micro_tokens: int | None = None

@@ -205,7 +205,9 @@ class RunConfig:
     seed: int = 1
     """Seed of weights, instances and dropout."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """Precision of matrix products; auto measures which is faster. Weights stay float32."""
+    """Precision of matrix products; auto: bf16 if the hardware multiplies it faster, else fp32.
+    Weights stay float32.
+    """
     compile: bool = False
     """Compile the part of each layer after attention with torch.compile, for GPUs; needs a C++
     compiler."""

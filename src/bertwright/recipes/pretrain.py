@@ -453,8 +453,7 @@ def _precision(
 ) -> tuple[Precision, float]:
     """Return the precision of matrix products and its peak rate, the same on all ranks.
 
-    A resumed run keeps its precision. A measurement could give another result the next time, or in
-    another process.
+    A resumed run keeps its precision, also on a machine where another one is faster.
     """
     wanted: str = config.precision
     if wanted == "auto" and beginning is not None:

@@ -1,7 +1,8 @@
-"""Measure what the hardware can do: the faster precision, its peak rate, the memory in use."""
+"""What the hardware can do: its faster precision, its measured peak rate, the memory in use."""
 
 from __future__ import annotations
 
+import platform
 import resource
 import sys
 import time
@@ -55,19 +56,30 @@ def micro_tokens(device: torch.device) -> int:
 
 
 def choose_precision(device: torch.device, wanted: str = "auto") -> tuple[Precision, float]:
-    """Return the precision and its peak rate. `auto` chooses bf16 if it is measured to be faster
-    than float32.
+    """Return the precision and its measured peak rate. `auto` is bf16 if the hardware multiplies it
+    faster than float32.
+
+    The rate is only for the log. It does not choose, because beside other processes a measurement
+    sometimes prefers the other precision, and then the same seed gives other weights.
     """
-    if wanted != "auto":
-        precision: Precision = "bf16" if wanted == "bf16" else "fp32"
-        return precision, matmul_rate(device, precision)
-    if device.type == "cpu":  # a processor without bf16 takes seconds for a large product
-        small = [matmul_rate(device, p, seconds=0.01, size=256) for p in ("bf16", "fp32")]
-        if small[0] < 0.5 * small[1]:
-            return "fp32", matmul_rate(device, "fp32")
-    rates: dict[Precision, float] = {p: matmul_rate(device, p) for p in ("bf16", "fp32")}
-    chosen: Precision = "bf16" if rates["bf16"] > 1.2 * rates["fp32"] else "fp32"
-    return chosen, rates[chosen]
+    if wanted == "auto":
+        wanted = "bf16" if multiplies_bfloat16(device) else "fp32"
+    precision: Precision = "bf16" if wanted == "bf16" else "fp32"
+    return precision, matmul_rate(device, precision)
+
+
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Return whether the hardware has instructions for products in bfloat16, which are about twice
+    as fast as those in float32, or faster: tensor cores, AMX, AVX-512 BF16 or Arm's BF16.
+
+    A processor with AVX-512 alone computes such products too, but more slowly.
+    """
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    arm = sys.platform == "linux" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return arm and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def memory_gb(device: torch.device) -> float:
