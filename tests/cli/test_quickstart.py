@@ -193,8 +193,7 @@ def test_minutes(minutes: str, tmp_path: Path, ran: Ran) -> None:
 def test_interrupted_while_pre_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
-    def stopped(*words: object, counts_start: bool) -> None:
-        assert not counts_start  # on a busy machine it may take longer than the minutes
+    def stopped(*words: object) -> None:
         raise Interrupted(signal.SIGTERM, "the same command with --resume goes on")
 
     make_small(monkeypatch)

@@ -171,7 +171,7 @@ def _pretrain(paths: Any, config: Any) -> Any:
     try:
         # On a busy computer, initialization may take longer than a short run.
         Signals.last = 0
-        pretrain(config, lambda line: say(f"     {line}"), counts_start=False)
+        pretrain(config, lambda line: say(f"     {line}"))
         Signals.heed()
     except Interrupted as stop:
         raise Interrupted(

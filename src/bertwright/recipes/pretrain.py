@@ -9,7 +9,6 @@ instances, objectives and initialization) come from its entry in `models/catalog
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +40,6 @@ from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.hardware import Precision, choose_precision, micro_tokens, use_own_cores
 from bertwright.train.log import Log, OnLog, summary_writer
 from bertwright.train.loop import LoopConfig, Trainer, mean_losses
-from bertwright.train.loss_sums import Window
 from bertwright.train.optim import Optimizers, make_optimizers
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position, load_state
@@ -55,21 +53,19 @@ def pretrain(
     say: Callable[[str], None],
     overwrite: bool = False,
     resume: bool = False,
-    counts_start: bool = True,
     on_log: OnLog = silent,
     verify: bool = True,
 ) -> Path:
     """Pre-train a model of any system, and return the run's folder.
 
-    Under `torchrun`, every process calls this function, and the ranks share each step.
+    Under `torchrun`, every process calls this function, and the ranks share each step. The minutes
+    of a run begin with its first step, after initialization and the measurement of the hardware.
 
     Args:
         config: the configuration of the run.
         say: prints a line.
         overwrite: whether to replace an existing run.
         resume: whether to continue the existing run; if there is none, a new run begins.
-        counts_start: whether the time before the first step (initialization, measuring the
-            hardware) counts toward the run's minutes.
         on_log: called with each record of `metrics.jsonl`.
         verify: whether to compare the shards with the SHA-256 in their manifest; see
             `open_shards`.
@@ -78,7 +74,7 @@ def pretrain(
         ConfigError: the folder already holds a run, or one with another configuration; or the
             settings do not fit each other.
         DataError: the shards cannot be used for training.
-        BertwrightError: losses are not finite, or the run's time ended before the first step.
+        BertwrightError: losses are not finite.
         Interrupted: a signal arrived; the run is saved.
     """
     if overwrite and resume:
@@ -109,11 +105,8 @@ def pretrain(
         data_sha256 = sha256_file(shards.folder / MANIFEST)
         place = f"goes on from {beginning.folder.name}" if beginning else "begins"
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
-        began = time.monotonic()
         training = _build(config, run, shards, ranks, beginning)
-        # Ranks may have started at different times, so all use the clock of the first rank.
-        spent = ranks.from_first(counts_start * (time.monotonic() - began))
-        position = _first_position(training, spent, data_sha256)
+        position = _first_position(training, data_sha256)
         with _open_log(training, position, say, on_log) as log:
             if training.batches is None:
                 _train_by_passes(training, position, log)
@@ -320,15 +313,11 @@ def _build(
     )
 
 
-def _first_position(training: _Training, spent: float, data_sha256: str) -> Position:
+def _first_position(training: _Training, data_sha256: str) -> Position:
     """Return the position to train from.
 
-    A resumed run loads the state of its checkpoint. For a new run, the folder is written.
-
-    Args:
-        training: the parts of the run.
-        spent: the number of seconds that already count as part of the run.
-        data_sha256: the SHA-256 of the data's manifest.
+    A resumed run loads the state of its checkpoint. For a new run, the folder is written, with the
+    SHA-256 of the data's manifest.
     """
     config, ranks = training.config, training.ranks
     if training.beginning is not None:
@@ -339,7 +328,7 @@ def _first_position(training: _Training, spent: float, data_sha256: str) -> Posi
             held = config.validation
             environment["held_out"] = described(training.shards, held.fraction, held.hold_out)
         run_folder.begin(training.run, environment | {"data_sha256": data_sha256}, config)
-    return Position(seconds=spent, window=Window(seconds=spent))
+    return Position()
 
 
 @contextlib.contextmanager

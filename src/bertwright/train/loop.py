@@ -163,7 +163,7 @@ class Trainer:
         Raises:
             Interrupted: a signal arrived; the run was saved.
             BertwrightError: gradients are not finite for several steps, or the held-out loss is not
-                (`diverged`); or the budget was used up before the first step.
+                (`diverged`).
         """
         self.good = position.validated
         began = time.monotonic() - position.seconds
@@ -184,8 +184,8 @@ class Trainer:
                         f"interrupted before step {position.step + 1}; everything is saved: "
                         "the same command with --resume goes on",
                     )
-                if self.budget.done(position.step, position.seconds) >= 1:
-                    _require_step(position)
+                # every run has a step, however few its minutes are
+                if position.step and self.budget.done(position.step, position.seconds) >= 1:
                     break
                 before, position = position, self._step(position)
                 if position is before:
@@ -565,14 +565,6 @@ def mean_losses(
                     window.add(name, loss)
     reshard(learner)
     return means(names, ranks.sum(window.numbers(names)))
-
-
-def _require_step(position: Position) -> None:
-    if position.step == 0:
-        raise BertwrightError(
-            f"no step was taken: preparing took {position.seconds:.1f} s, which is all the time "
-            "that the run was given; give it more time, or a number of steps"
-        )
 
 
 def _may_run_beside(module: nn.Module) -> bool:

@@ -27,7 +27,7 @@ class Budget:
         if self.steps is not None:
             return step / self.steps
         assert self.seconds is not None
-        return seconds / self.seconds
+        return min(1.0, seconds / self.seconds)
 
     def left(self, step: int, seconds: float, since: tuple[int, float] = (0, 0.0)) -> float | None:
         """Return the seconds that are left after step `step`, which ended at `seconds`; None if

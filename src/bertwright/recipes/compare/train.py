@@ -31,10 +31,6 @@ from bertwright.report.pages import write_report
 from bertwright.report.read import METRICS, read_run
 from bertwright.train.log import read_records
 
-LEAST_COUNTED = 1.0
-"""The minimum number of minutes of a run whose budget includes the time before the first step
-(initialization, measuring the hardware). Shorter runs could end before their first step.
-"""
 VALIDATION_TOKENS = 8192
 """The number of tokens of a validation, which only serves the curve of a run, because the held-out
 text is measured separately. Validation takes time from training: with 32,768 tokens, it took nearly
@@ -85,8 +81,7 @@ def train(
         BertwrightError: as for `pretrain`.
     """
     run = run_of(rung, config, data, out, seed, **_length(rung, config, data, out, seed))
-    counts = config.minutes_each >= LEAST_COUNTED
-    pretraining.pretrain(run, say, resume=True, counts_start=counts)
+    pretraining.pretrain(run, say, resume=True)
     records = read_records(out / METRICS)
     last = records[-1]
     tokens, seconds = int(last["tokens"]), float(last["seconds"])
