@@ -109,6 +109,50 @@ def test_objects_are_read_by_their_keys(
     assert texts_of(tmp_path / "pairs.parquet", *named) == right
 
 
+INDONESIAN = ["pintu hijau", "rumah kecil", "dia bernyanyi"]
+
+
+@pytest.mark.parametrize("codes", [("id", "en"), ("pt_BR", "zh-Hans"), ("sr-Cyrl-RS", "xyz_Latn")])
+def test_codes_of_languages(tmp_path: Path, codes: tuple[str, str]) -> None:
+    rows = [f"{a}\t{b}" for a, b in zip(INDONESIAN, ENGLISH, strict=True)]
+    path = write(tmp_path, "pairs.tsv", ["\t".join(codes), *rows])
+    assert open_pairs(path).columns == codes
+    assert len(rows_of(path)) == 3
+    lines = [json.dumps(dict(zip(codes, row.split("\t"), strict=True))) for row in rows]
+    assert open_pairs(write(tmp_path, "pairs.jsonl", lines)).columns == codes
+
+
+IDS = {
+    "id": ["17", "18", "19"],
+    "uid": ["u3", "u7", "u11"],
+    "key": [f"0a1b2c3d-0000-4000-8000-00000000000{n}" for n in range(3)],
+}
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("text", ["en", "msg", "txt"])
+def test_ids_are_no_side_of_a_pair(tmp_path: Path, name: str, text: str) -> None:
+    """Two names of two or three letters are not two languages."""
+    rows = list(zip(IDS[name], ENGLISH, strict=True))
+    path = write(tmp_path, "rows.csv", [f"{name},{text}", *map(",".join, rows)])
+    with pytest.raises(DataError, match=f"'{name}', '{text}'.*--source"):
+        open_pairs(path)
+    assert clear_pairs([str(path)], "text") is None
+    lines = [json.dumps({name: number, text: sentence}) for number, sentence in rows]
+    with pytest.raises(DataError, match="--source"):
+        open_pairs(write(tmp_path, "rows.jsonl", lines))
+
+
+def test_ids_stand_beside_two_languages(tmp_path: Path) -> None:
+    rows = [f"{n},{a},{b}" for n, (a, b) in enumerate(BOTH)]
+    assert texts_of(write(tmp_path, "pairs.csv", ["id,en,de", *rows])) == IN_ORDER
+
+
+def test_two_short_names_of_columns_are_not_two_languages(tmp_path: Path) -> None:
+    path = write(tmp_path, "rows.csv", ["age,sex", "17,female", "80,male", "9,male"])
+    assert clear_pairs([str(path)], "text") is None
+
+
 @pytest.mark.parametrize(
     ("name", "lines", "options"),
     [

@@ -25,6 +25,7 @@ from bertwright.text.corpus.files import (
     nearest_name,
     open_bytes,
 )
+from bertwright.text.corpus.languages import is_language
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.corpus.rows import json_object, split_table
 from bertwright.text.long_rows import LONGEST_ROW, LongRow
@@ -39,9 +40,8 @@ EXAMPLE = '{"source": "...", "target": "..."}'
 TABLES = (".csv", ".tsv")
 _SOURCE = re.compile(r"(source|src)([ _-](text|sentence))?", re.IGNORECASE)
 _TARGET = re.compile(r"(target|tgt|trg)([ _-](text|sentence))?", re.IGNORECASE)
-_IDS = ("id", "idx", "uid", "index", "guid")
-_LANGUAGE = re.compile(r"([a-z]{2,3}|[A-Z]{2,3})([-_][A-Za-z]{2,4})?")
-"""The code of a language as the name of a column: `en`, `zh_CN`, `eng_Latn`."""
+_ID = re.compile(r"[\w.:/#-]*\d[\w.:/#-]*|[\da-fA-F-]{8,}")
+"""The form of an id: a number, a code with a digit such as `u17`, or a UUID."""
 _NAME = re.compile(r"[^\W\d][\w.#-]*( [\w.#-]+)?")
 """The form of a column's name in a header: one word or two."""
 
@@ -122,12 +122,12 @@ def clear_pairs(inputs: Sequence[str], text_column: str) -> PairFile | None:
             f"{path} has no column {text_column!r} (--text-column NAME); as pairs, {error}",
             error.options,
         ) from error
-    if pairs.has_header or pairs.nested or _known(pairs.columns):
-        return pairs
     if format_of(path) in TABLES:
         columns = _cells(head)
     else:
         columns = {name: [row.get(name) for row in head] for name in pairs.columns}
+    if pairs.has_header or pairs.nested or _known(columns):
+        return pairs
     return pairs if _most_alike(columns) else None
 
 
@@ -261,7 +261,11 @@ def _in_table(path: Path, head: list[list[str]], named: tuple[str, str] | None) 
             f"{path} has one column, as its first line shows; expected a source and a target, in "
             "a .tsv with a tab between"
         )
-    known = _known(first) if all(map(_NAME.fullmatch, first)) else None
+    under = {
+        name: [row[at] for row in head[1:] if len(row) == len(first)]
+        for at, name in enumerate(first)
+    }
+    known = _known(under) if all(map(_NAME.fullmatch, first)) else None
     columns = _matched(named or known or (), first)
     if columns is not None:
         for name in columns:
@@ -277,8 +281,9 @@ def _in_table(path: Path, head: list[list[str]], named: tuple[str, str] | None) 
         return PairFile(
             path, *named, (int(named[0]) - 1, int(named[1]) - 1), bool(known), note=note
         )
-    if len(first) > 2:
-        raise _unclear(path, UNCLEAR, _cells(head))
+    cells = _cells(head)
+    if len(first) > 2 or any(map(_are_ids, cells.values())):
+        raise _unclear(path, UNCLEAR, cells)
     note = (
         f"{path} is read without a header: column 1 is the source and column 2 the target, as in "
         f"its first pair, {_short(first[0])} and {_short(first[1])} (if these are names of "
@@ -301,27 +306,35 @@ def _in_objects(path: Path, head: list[dict[str, Any]], named: tuple[str, str] |
     texts = [
         name
         for name, values in columns.items()
-        if any(values) and all(isinstance(value, str | None) for value in values)
+        if any(values)
+        and all(isinstance(value, str | None) for value in values)
+        and not _are_ids(values)
     ]
-    known = _known(texts) or (texts if len(texts) == 2 else None)
+    known = _known({name: columns[name] for name in texts}) or (texts if len(texts) == 2 else None)
     if known is None:
         raise _unclear(path, UNCLEAR, columns)
     found = known[0], known[1]
     return PairFile(path, *found, nested=nested, note=_note(path, found))
 
 
-def _known(names: Sequence[str]) -> tuple[str, str] | None:
+def _known(columns: Mapping[str, Sequence[Any]]) -> tuple[str, str] | None:
     """Return the columns that are recognized by their names: a source and a target, or two
-    languages in the order of the columns.
+    languages in the order of the columns. `id` is Indonesian, unless its values are ids.
     """
-    sources = [name for name in names if _SOURCE.fullmatch(name.strip())]
-    targets = [name for name in names if _TARGET.fullmatch(name.strip())]
+    sources = [name for name in columns if _SOURCE.fullmatch(name.strip())]
+    targets = [name for name in columns if _TARGET.fullmatch(name.strip())]
     if len(sources) == len(targets) == 1:
         return sources[0], targets[0]
-    codes = [name for name in names if _LANGUAGE.fullmatch(name.strip())]
+    codes = [name for name in columns if is_language(name) and not _are_ids(columns[name])]
     if len(codes) > 2:
-        codes = [name for name in codes if name.strip().lower() not in _IDS]
+        codes = [name for name in codes if name.strip().lower() != "id"]
     return (codes[0], codes[1]) if len(codes) == 2 else None
+
+
+def _are_ids(values: Sequence[Any]) -> bool:
+    """Return whether the values identify rows: numbers, codes with digits, UUIDs."""
+    texts = [str(value).strip() for value in values if value is not None]
+    return bool(texts) and all(map(_ID.fullmatch, texts))
 
 
 def _matched(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, str] | None:
@@ -435,7 +448,7 @@ def _most_alike(columns: Mapping[str, Sequence[Any]]) -> tuple[str, str] | None:
     for name, values in columns.items():
         texts = [value.strip() for value in values if isinstance(value, str)]
         are_numbers = all(re.fullmatch(r"[\d.,:+-]*", text) for text in texts)
-        if 2 * len({*texts}) > len(texts) and not are_numbers:
+        if 2 * len({*texts}) > len(texts) and not are_numbers and not _are_ids(texts):
             lengths[name] = sum(map(len, texts)) / len(texts)
     ratios = {
         pair: max(lengths[name] for name in pair) / min(lengths[name] for name in pair)
