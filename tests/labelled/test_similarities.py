@@ -53,6 +53,75 @@ def test_pairs_triplets_scores_and_labels(tmp_path: Path) -> None:
     assert sum(each.count for each in found.log.skipped.values()) == 1
 
 
+TITLED = [{"docid": "7", "title": "t", "text": "p"}, {"title": "", "text": "o"}]
+PUBLISHED = {
+    "FlagEmbedding": {"query": "q", "pos": ["t p", "o"], "neg": ["n", "m"], "neg_scores": [1, 2]},
+    "Tevatron": {
+        "query_id": "1",
+        "query": "q",
+        "positive_passages": TITLED,
+        "negative_passages": [{"docid": "9", "text": "n"}, {"text": "m", "title": None}],
+    },
+    "DPR": {
+        "dataset": "nq",
+        "question": "q",
+        "answers": ["a"],
+        "positive_ctxs": TITLED,
+        "negative_ctxs": [{"title": "", "text": "far"}],
+        "hard_negative_ctxs": [{"title": "", "text": "n"}, {"title": "", "text": "m"}],
+    },
+    "lists": {"anchor": "q", "positive": ["t p", "o"], "negative": ["n", "m"]},
+}
+
+
+@pytest.mark.parametrize("row", PUBLISHED.values(), ids=PUBLISHED)
+def test_retrieval_data_as_published(tmp_path: Path, row: dict[str, Any]) -> None:
+    """A list of positives is as many rows."""
+    expected = [("q", text, ("n", "m"), 1.0) for text in ("t p", "o")]
+    assert values(read(tmp_path, f"{json.dumps(row)}\n")) == expected
+
+
+def test_a_third_text_is_a_hard_negative(tmp_path: Path) -> None:
+    simcse = "sent0\tsent1\thard_neg\na b\tc\td\n"
+    assert values(read(tmp_path, simcse)) == [("a b", "c", ("d",), 1.0)]
+    triples = "a b\tc\td\na c\te\tf\n"
+    expected = [("a b", "c", ("d",), 1.0), ("a c", "e", ("f",), 1.0)]
+    assert values(read(tmp_path, triples)) == expected
+    assert values(read(tmp_path, triples, Columns("1", "2"))) == expected
+    others = [("c", "d", (), 1.0), ("e", "f", (), 1.0)]
+    assert values(read(tmp_path, triples, Columns("2", "3"))) == others
+
+
+@pytest.mark.parametrize("third", [["0.5", "1"], ["yes", "yes"]])
+def test_a_third_column_of_labels_is_none(tmp_path: Path, third: list[str]) -> None:
+    text = f"a b\tc\t{third[0]}\na c\te\t{third[1]}\n"
+    with pytest.raises(DataError, match="--text"):
+        read(tmp_path, text)
+    assert values(read(tmp_path, text, Columns("1", "2")))[0] == ("a b", "c", (), 1.0)
+
+
+@pytest.mark.parametrize("name", ["file.jsonl", "file.json"])
+def test_arrays_and_sets(tmp_path: Path, name: str) -> None:
+    def parse(rows: list[Any]) -> list[tuple[Any, ...]]:
+        text = json.dumps(rows) if name == "file.json" else "\n".join(map(json.dumps, rows))
+        (tmp_path / name).write_text(text)
+        return values(read_examples(tmp_path / name, PAIRS))
+
+    assert parse([["a", "b"], ["c", "d"]]) == [("a", "b", (), 1.0), ("c", "d", (), 1.0)]
+    assert parse([["a", "b", "n"], ["c", "d", "m"]])[1] == ("c", "d", ("m",), 1.0)
+    sets = [{"set": ["a", "b", "c"]}, {"set": ["d", "e"]}]
+    pairs = [("a", "b", (), 1.0), ("a", "c", (), 1.0), ("d", "e", (), 1.0)]
+    assert parse(sets) == pairs
+    with pytest.raises(DataError, match=" 2: empty text"):
+        parse([{"set": ["a", "b"]}, {"set": ["a"]}])
+
+
+def test_pairs_without_a_header_are_said(tmp_path: Path) -> None:
+    found = read(tmp_path, "a b\tc\nd\te f\n")
+    assert values(found) == [("a b", "c", (), 1.0), ("d", "e f", (), 1.0)]
+    assert any("columns 1 and 2" in each for each in found.warnings)
+
+
 def test_chosen_columns_and_renamed_labels(tmp_path: Path) -> None:
     columns = Columns("2", "1", "3", (), ("4",))
     found = read(tmp_path, "x\ty\tsame\tz\n", columns, label_map={"same": "1"})

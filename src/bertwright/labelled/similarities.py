@@ -3,19 +3,25 @@
 | form | columns | example |
 |---|---|---|
 | pairs | two texts | questions with their answers, titles with their bodies |
-| triplets | two texts, and hard negatives: columns of a text or of a list of texts | MS MARCO |
+| triplets | two texts, and hard negatives: columns of a text or of a list of texts | MS MARCO, \
+SimCSE, FlagEmbedding, Tevatron, DPR |
+| sets | a list of texts that belong together | WikiAnswers |
 | scores | two texts, a number | STS-B, SICK |
 | labels | two texts, a class | MRPC, QQP, SNLI |
 
-The second text of a pair or a triplet belongs to the first. A class or a number is kept as it is
-written; its meaning is decided for the whole file (`tasks/similarity_forms.py`).
+The second text of a pair or a triplet belongs to the first; a list of second texts is as many
+pairs. A text may be an object with `title` and `text`. A file without names of columns (JSON
+arrays, TSV without a header) has two texts, and perhaps a hard negative. A class or a number is
+kept as it is written; its meaning is decided for the whole file (`tasks/similarity_forms.py`).
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bertwright.labelled.examples import SimilarityExample
@@ -26,15 +32,17 @@ from bertwright.labelled.tables.table import Row, Table, read_text
 
 _NUMBERED = re.compile(r"(hard_)?negatives?_?\d+")
 _DOCUMENTS = ("document_id", "doc_id")
+Rows = Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
 _TRUE = {"true": 1.0, "false": 0.0}
 
 
 def read_similarities(file: File) -> Stream:
     """Read a table of pairs of texts, with their hard negatives, scores or classes."""
-    table = file.table()
+    table = _a_pair_a_row(file.table())
     needs = file.options.require_labels
     chosen = file.chosen
     text, text2 = _pair(table, file)
+    table = replace(table, rows=partial(_rows_of_lists, table.rows, text2))
     label = None
     if needs:
         label = chosen.label and table.named(chosen.label, "--label")
@@ -46,8 +54,8 @@ def read_similarities(file: File) -> Stream:
 
     def make(row: Row, id_: str, line: int) -> SimilarityExample | None:
         example = SimilarityExample(
-            read_text(row, text),
-            read_text(row, text2),
+            _text(row[text], text),
+            _text(row[text2], text2),
             tuple(each for name in negatives for each in _texts(row[name], name)),
             document="" if document is None else str(row[document]),
             id=id_,
@@ -64,6 +72,34 @@ def read_similarities(file: File) -> Stream:
     return file.stream(table.examples(read, make), columns, table)
 
 
+def _a_pair_a_row(table: Table) -> Table:
+    """Return a table of `{"set": [...]}` as one of anchors and lists of positives."""
+    if [plain(name) for name in table.columns] != ["set"]:
+        return table
+    (name,) = table.columns
+    if not all(isinstance(cell, list) for (cell,) in table.sample()):
+        return table
+
+    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        for line, (cell,) in table.rows([name]):
+            texts = cell if isinstance(cell, list) else [cell]
+            row = {"anchor": texts[0] if texts else None, "positive": texts[1:]}
+            yield line, [row[each] for each in names]
+
+    return replace(table, columns=["anchor", "positive"], rows=rows, sample=list)
+
+
+def _rows_of_lists(
+    rows: Rows, column: str, names: Sequence[str]
+) -> Iterator[tuple[int, list[Any]]]:
+    """Yield a row for each text of a column of lists of texts."""
+    at = names.index(column)
+    for line, values in rows(names):
+        cell = values[at]
+        for each in (cell or [None]) if isinstance(cell, list) else [cell]:
+            yield line, [*values[:at], each, *values[at + 1 :]]
+
+
 def _pair(table: Table, file: File) -> tuple[str, str]:
     """Return the columns of the two texts: those that options name, or a pair with known names."""
     chosen = file.chosen
@@ -72,6 +108,14 @@ def _pair(table: Table, file: File) -> tuple[str, str]:
         for first, second in NAMES["similar pairs"]:
             if first in named and second in named:
                 return named[first], named[second]
+        if table.columns in (["1", "2"], ["1", "2", "3"]) and chosen.label is None:
+            texts = _texts_of(table)
+            if texts == table.columns:
+                what = "texts that belong together" + (
+                    ", and column 3 of hard negatives" if len(texts) == 3 else ""
+                )
+                file.log.warn(f"it has no names of columns; columns 1 and 2 are read as {what}")
+                return "1", "2"
     if chosen.text is None or chosen.text2 is None:
         missing = "--text" if chosen.text is None else "--text2"
         what = "no known pair of columns (anchor and positive, sentence1 and sentence2, ...)"
@@ -79,16 +123,40 @@ def _pair(table: Table, file: File) -> tuple[str, str]:
     return table.named(chosen.text, "--text"), table.named(chosen.text2, "--text2")
 
 
+def _texts_of(table: Table) -> list[str]:
+    """Return the columns that hold texts: no numbers, and few that repeat, as labels do."""
+    sample = table.sample()
+    found = []
+    for at, name in enumerate(table.columns):
+        cells = [row[at] for row in sample if row[at] not in (None, "")]
+        texts = {cell for cell in cells if isinstance(cell, str) and not _is_number(cell)}
+        if cells and 2 * len(texts) > len(cells):
+            found.append(name)
+    return found
+
+
 def _negatives(table: Table, chosen: Columns, used: list[str | None]) -> tuple[str, ...]:
-    """Return the columns of hard negatives: those that options name, or that have known names."""
+    """Return the columns of hard negatives: those that options name, or that have known names; the
+    third text of a file without names of columns.
+    """
     if chosen.negatives:
         return tuple(table.named(name, "--negatives") for name in chosen.negatives)
-    return tuple(
+    known = tuple(
         name
         for name in table.columns
         if name not in used
         and (plain(name) in NAMES["negatives"][0] or _NUMBERED.fullmatch(plain(name)))
     )
+    if not known and table.columns == ["1", "2", "3"] and used == ["1", "2", None]:
+        return tuple(name for name in _texts_of(table) if name == "3")
+    return known
+
+
+def _text(value: Any, column: str) -> str:
+    """Return a text, or the title and the text of an object."""
+    if isinstance(value, dict) and "text" in value:
+        value = f"{value.get('title') or ''} {value['text'] or ''}".strip()
+    return read_text({column: value}, column)
 
 
 def _texts(value: Any, column: str) -> list[str]:
@@ -98,8 +166,16 @@ def _texts(value: Any, column: str) -> list[str]:
     for cell in cells:
         if cell is None or cell != cell or cell == "":
             continue
-        texts.append(read_text({column: cell}, column))
+        texts.append(_text(cell, column))
     return texts
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _value(value: Any) -> float | str:

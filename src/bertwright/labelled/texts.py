@@ -126,17 +126,26 @@ def _columns(table: Table, file: File, label: LabelColumns | None) -> Columns:
 
 
 def read_targets(file: File) -> Stream:
-    """Read source texts with their target texts."""
+    """Read source texts with their target texts. The source of an instruction with an input, as in
+    Alpaca's data, is both; an empty input is none.
+    """
     table = file.table()
     target = file.label(table, "targets", [file.chosen.text])
     source = table.find(file.chosen.text, "sources", "--text", [target])
+    given = None
+    if plain(source) == "instruction":
+        given = table.known("inputs", "--text", [source, target])
 
     def make(row: Row, id_: str, line: int) -> GenerationExample:
         written = None if target is None else read_text(row, target)
-        return GenerationExample(read_text(row, source), written, id_, line)
+        text = read_text(row, source)
+        if given is not None and str(row[given] or "").strip():
+            text += "\n" + read_text(row, given)
+        return GenerationExample(text, written, id_, line)
 
-    examples = table.examples([source, target], make)
-    return file.stream(examples, Columns(source, None, target), table)
+    examples = table.examples([source, target, given], make)
+    more = [] if given is None else [given]
+    return file.stream(examples, Columns(source, None, target), table, *more)
 
 
 def _label(value: Any, file: File, line: int) -> Label:

@@ -22,13 +22,16 @@ _NAMES = {
     "text text_pair | query document | query passage | #1_string #2_string",
     "numbers": "score relatedness_score similarity_score | "
     "label labels target value similarity rating stars | quality",
-    "sources": "source | mr meaning_representation document article dialogue input text",
-    "targets": "target | ref human_reference summary highlights output headline question",
+    "sources": "source | instruction | "
+    "mr meaning_representation document article dialogue input text",
+    "targets": "target | ref human_reference summary highlights output response headline question",
+    "inputs": "input | context",  # of an instruction
     "questions": "question | query text",
     "passages": "context | passage paragraph text2 document",
     "answers": "answers | answer answer_text label",
     "titles": "title",
-    "similar pairs": "anchor positive | sentence1 sentence2 | premise hypothesis | "
+    "similar pairs": "anchor positive | query pos | query positive_passages | "
+    "question positive_ctxs | sent0 sent1 | sentence1 sentence2 | premise hypothesis | "
     "question1 question2 | sentence_a sentence_b | text1 text2 | text_a text_b | text text2 | "
     "text text_pair | query positive | query document | query passage | query answer | "
     "question answer | question passage | question context | question positive | title body | "
@@ -36,7 +39,9 @@ _NAMES = {
     "similarities": "gold_label | score relatedness_score similarity_score | label labels | "
     "is_duplicate quality similarity similar class category entailment_judgment | "
     "entailment_label",
-    "negatives": "negative negatives hard_negative hard_negatives",
+    # SimCSE, FlagEmbedding, Tevatron and DPR have the last four
+    "negatives": "negative negatives hard_negative hard_negatives hard_neg neg negative_passages "
+    "hard_negative_ctxs",
     "premises": "sent1 ctx_a context article passage premise text | question sentence ctx query",
     "second texts": "sent2 ctx_b text2 | question",
     "choices": "choices endings options | answers candidates",
@@ -53,7 +58,7 @@ NAMES = {what: [group.split() for group in names.split("|")] for what, names in 
 """The known names of columns, in groups. The first group with a column in the file decides; two
 columns of the same group are ambiguous. Names are compared as `plain` returns them.
 """
-_LABELS_TOO = {"positive", "negative", "negatives", "similar"}
+_LABELS_TOO = {"positive", "negative", "negatives", "similar", "pos", "neg"}
 """Known names that are also usual labels, so that they do not show that a line is a header."""
 _KNOWN = frozenset(chain(*chain(*NAMES.values()))) - _LABELS_TOO
 

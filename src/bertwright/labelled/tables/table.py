@@ -338,6 +338,8 @@ def _json_value(source: Source, log: BadRowLog) -> Any:
     value = _parse(source.first, log)
     if isinstance(value, dict) and not isinstance(value.get("data"), list):
         return None
+    if isinstance(value, list) and value and not isinstance(value[0], dict | list):
+        return None
     source.json = value = _parse("\n".join(line for _, line in source.lines()), log)
     if isinstance(value, Exception):
         expected = "expected an array of objects, or an object a line"
@@ -370,8 +372,8 @@ def _parse(line: str, log: BadRowLog) -> Any:
 
 
 def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
-    """Read an array of objects, `{"data": [...]}`, or one object a line; the keys are the
-    columns.
+    """Read an array of objects, `{"data": [...]}`, or one object a line; the keys are the columns.
+    Arrays in place of objects have columns by number.
     """
     begin = source.json is None and source.first.strip()
     lines = form == "jsonl" and not (begin and (begin[0] == "[" or begin == "{"))
@@ -383,6 +385,7 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
         log.unit = "row"
         value = value.get("data") if isinstance(value, dict) else value
         values = enumerate(value if isinstance(value, list) else [], 1)
+    values = ((number, _by_number(row)) for number, row in values)
     head = list(islice(values, HEAD_LINES))
     export = any(is_label_studio(row) for _, row in head)
     if export:
@@ -406,6 +409,13 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     title = "JSON lines" if value is None else "JSON"
     title += " of Label Studio" if export else ""
     return Table(log.name, columns, title, rows, log, sample=sample)
+
+
+def _by_number(row: Any) -> Any:
+    """Return an array of values as a row with columns by number."""
+    if isinstance(row, list) and len(row) > 1 and isinstance(row[0], str):
+        return {str(number): value for number, value in enumerate(row, 1)}
+    return row
 
 
 def _parquet(path: Path, log: BadRowLog) -> Table:
