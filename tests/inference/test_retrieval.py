@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -153,6 +155,21 @@ def test_hard_negatives_are_near_and_not_right(model: Path) -> None:
     assert cosines[0] >= cosines[1] >= cosines[2] - 1e-6
 
 
+def test_a_negative_cosine_keeps_no_text_that_is_nearer_than_the_right_one() -> None:
+    angles = {"q": 0, "right": 100, "nearer": 99, "level": 104, "farther": 120}
+
+    class Plane:
+        prompts: ClassVar[dict[str, str]] = {}
+        config = SimpleNamespace(prompt="")
+
+        def embed(self, texts: list[str], *_: object, prompt: str) -> Any:
+            turned = np.deg2rad([angles[text] for text in texts])
+            return np.stack([np.cos(turned), np.sin(turned)], 1).astype(np.float32)
+
+    (found,) = mine(cast(Any, Plane()), [SimilarityExample("q", "right")], [*angles][2:], 3)
+    assert found == ["level", "farther"]
+
+
 def test_mined_pairs_are_trained_on(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,6 +184,22 @@ def test_mined_pairs_are_trained_on(
     assert run([*words, "--out", str(out)]) == 2  # it is there
     assert run(words) == 2
     assert "--out" in capsys.readouterr().err
+
+
+def test_a_search_without_hard_negatives_says_why(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, out = tmp_path / "pairs.tsv", tmp_path / "hard.jsonl"
+    words = ["similar", "--model", str(model), "--mine", "2", "--pairs", str(pairs)]
+    pairs.write_text("anchor\tpositive\na b\tc\n")
+    assert run([*words, "--out", str(out)]) == 0
+    assert "--corpus" in capsys.readouterr().err
+    pairs = pairs.rename(tmp_path / "pairs.csv")
+    pairs.write_text("one,two,three\na b,c,d\n")
+    assert run([*words[:-1], str(pairs), "--out", str(out), "--overwrite"]) == 4
+    shown = capsys.readouterr().err
+    assert "anchor and positive" in shown
+    assert "--text" not in shown
 
 
 def test_the_vectors_of_any_model_on_pairs(

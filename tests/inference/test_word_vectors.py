@@ -53,6 +53,13 @@ def test_pairs_by_rank_with_coverage(tmp_path: Path) -> None:
     assert found.interval[0] <= found.score <= found.interval[1]
 
 
+def test_rounding_errors_are_not_ranked(tmp_path: Path) -> None:
+    table = WordTable(WORDS[:4], np.array([[1, 1], [1, 1.0000002], [1, 0.9999999], [1, 0]]))
+    path = tmp_path / "pairs.txt"
+    path.write_text("man woman 2\nman king 9\nman queen 1\n")
+    assert evaluate_words(table, path).score == pytest.approx(spearmanr([1, 1, 0], [2, 9, 1])[0])
+
+
 @pytest.mark.parametrize(
     "text",
     [

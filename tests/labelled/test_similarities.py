@@ -120,6 +120,10 @@ def test_pairs_without_a_header_are_said(tmp_path: Path) -> None:
     found = read(tmp_path, "a b\tc\nd\te f\n")
     assert values(found) == [("a b", "c", (), 1.0), ("d", "e f", (), 1.0)]
     assert any("columns 1 and 2" in each for each in found.warnings)
+    with pytest.raises(DataError) as caught:  # a header of unknown names
+        read(tmp_path, "one\ttwo\na b\tc d\n")
+    assert caught.value.options == ("--text", "one", "--text2", "two")
+    assert values(read(tmp_path, "one\ttwo\na b\tc d\n", Columns("one", "two")))[0][0] == "a b"
 
 
 def test_chosen_columns_and_renamed_labels(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from bertwright.config.task import SimilarityConfig, TaskConfig
@@ -214,6 +215,20 @@ def test_labelled_pairs_have_average_precision() -> None:
     none_is_similar = [Pair("a", "b", label=0.0)] * 3 + [Pair("a", "b", label=1.0)]
     few = [SimilarityPrediction(v) for v in (0.9, 0.8, 0.7, 0.1)]
     assert scores_of("labels", none_is_similar, few).metrics["accuracy"] == 0.75
+
+
+def test_rounding_errors_are_not_ranked() -> None:
+    scores = [5.0, 4.0, 3.0, 1.0]
+    examples = [Pair("a", "b", label=score) for score in scores]
+    cosines = np.array([1.0, 1.0, 0.2, 0.1])
+    noisy = cosines + [-3e-8, 4e-8, 0, 0]
+    expected = spearmanr(cosines, scores).statistic
+    for each in (cosines, noisy):
+        found = scores_of("scores", examples, [SimilarityPrediction(float(v)) for v in each])
+        assert found.metrics["spearman"] == pytest.approx(expected)
+    pair = [Pair("q", "x", label=1.0)]
+    near = np.array([[0.7, 0.7 + 1e-7, 0.7 + 1e-7]], np.float32)
+    assert rank_second(pair, ["x", "y", "z"], lambda part: near[part]).tolist() == [2]
 
 
 def test_pairs_are_a_search() -> None:

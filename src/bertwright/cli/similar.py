@@ -166,4 +166,11 @@ def _mine(
         print_json({"pairs": len(rows), "negatives": found, "out": str(out)})
         return
     say(f"{len(rows):,} pairs with {found:,} hard negatives: {out}")
+    if not found:
+        say(
+            "the nearest texts belong to their pair, or have more than 0.95 times the cosine of "
+            "its second text: search more texts with --corpus FILE, or with a model that tells "
+            "these apart"
+        )
+        return
     say(f"  bertwright finetune similarity --model {model} --train {out} --out RUN")

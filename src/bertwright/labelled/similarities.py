@@ -31,6 +31,7 @@ from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.table import Row, Table, read_text
 
 _NUMBERED = re.compile(r"(hard_)?negatives?_?\d+")
+_WORD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _DOCUMENTS = ("document_id", "doc_id")
 Rows = Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
 _TRUE = {"true": 1.0, "false": 0.0}
@@ -110,7 +111,9 @@ def _pair(table: Table, file: File) -> tuple[str, str]:
                 return named[first], named[second]
         if table.columns in (["1", "2"], ["1", "2", "3"]) and chosen.label is None:
             texts = _texts_of(table)
-            if texts == table.columns:
+            if names := _probable_header(table):
+                table.guess = ("--text", names[0], "--text2", names[1])
+            elif texts == table.columns:
                 what = "texts that belong together" + (
                     ", and column 3 of hard negatives" if len(texts) == 3 else ""
                 )
@@ -121,6 +124,16 @@ def _pair(table: Table, file: File) -> tuple[str, str]:
         what = "no known pair of columns (anchor and positive, sentence1 and sentence2, ...)"
         raise table.error(what if not chosen.texts() else "one text named only", missing)
     return table.named(chosen.text, "--text"), table.named(chosen.text2, "--text2")
+
+
+def _probable_header(table: Table) -> list[str]:
+    """Return the first row if it has one ASCII word a cell, as names of columns are, and a later
+    cell has several words.
+    """
+    first, *rest = table.sample()
+    names = [str(cell).strip() for cell in first]
+    several = any(len(str(cell).split()) > 1 for row in rest for cell in row)
+    return names if several and all(map(_WORD.fullmatch, names)) else []
 
 
 def _texts_of(table: Table) -> list[str]:

@@ -35,6 +35,8 @@ each [R].
 
 _CELLS = 2_000_000
 """The most counts held in memory at once."""
+DECIMALS = 6
+"""The decimals of a cosine that are compared: those of equal texts differ by rounding errors."""
 BINS = 10
 """The number of confidence bins of a calibration."""
 

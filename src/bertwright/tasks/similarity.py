@@ -57,7 +57,7 @@ from bertwright.tasks.kind import (
     one_window,
 )
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_cosines, tfidf_scorer
-from bertwright.tasks.metrics import Metrics, number_statistic, of_sums, ratio
+from bertwright.tasks.metrics import DECIMALS, Metrics, number_statistic, of_sums, ratio
 from bertwright.tasks.predictions import SimilarityPrediction, read_number
 from bertwright.tasks.similarity_forms import form_of, is_positive, to_train
 from bertwright.tasks.similarity_losses import FIRST, HARD, SECOND, similarity_loss
@@ -321,7 +321,7 @@ def rank_second(
     at_once = max(1, _BLOCK // max(1, len(texts)))
     for start in range(0, len(examples), at_once):
         part = slice(start, start + at_once)
-        scores = np.array(score(part), np.float32)
+        scores = np.array(score(part), np.float32).round(DECIMALS)
         chosen = own[part]
         best = scores[np.arange(len(scores)), chosen].copy()
         for row, example in enumerate(examples[part]):
@@ -338,7 +338,8 @@ def similarity_metrics(
     predictions: Sequence[SimilarityPrediction],
 ) -> Metrics:
     """Return the metrics for the form of the examples (`SimilarityConfig.form`)."""
-    cosines = np.array([each.value for each in predictions], dtype=np.float64)
+    # equal texts differ by rounding errors, which must not be ranked
+    cosines = np.array([each.value for each in predictions], dtype=np.float64).round(DECIMALS)
     if not np.isfinite(cosines).all():
         row = int(np.flatnonzero(~np.isfinite(cosines))[0])
         raise DataError(f"prediction {row + 1} is {cosines[row]}; expected a number")

@@ -1,8 +1,9 @@
 """Mine hard negatives: texts that are near the first text of a pair and do not belong to it.
 
 A text whose cosine is above 0.95 times that of the right text is probably right too, and is left
-out (Moreira et al. 2024, "NV-Retriever", section 3: TopK-PercPos). The nearest of the remaining
-texts are the hard negatives.
+out (Moreira et al. 2024, "NV-Retriever", section 3: TopK-PercPos). If the cosine of the right text
+is negative, the limit is 1.05 times it, which is below it too. The nearest of the remaining texts
+are the hard negatives.
 """
 
 from __future__ import annotations
@@ -36,7 +37,15 @@ def read_pairs(path: str) -> list[SimilarityExample]:
     Raises:
         DataError: the file cannot be read, or has scores.
     """
-    read = read_examples(path, PAIRS)
+    try:
+        read = read_examples(path, PAIRS)
+    except DataError as error:
+        if not error.options:
+            raise
+        raise DataError(
+            f"{str(error).partition('. Name one')[0]}. Rename the two columns of --pairs to anchor "
+            "and positive"
+        ) from error
     examples = cast(Sequence[SimilarityExample], read.examples)
     if form_of(examples) == "scores":
         raise DataError(
@@ -95,11 +104,12 @@ def mine(
         asked = np.array([place[pair.text] for pair in part])
         rows, cosines = nearest(vectors, queries[asked], count + MORE)
         own = (unit[[number[pair.text2] for pair in part]] * unit_queries[asked]).sum(1)
-        for pair, near, values, best in zip(part, rows, cosines, own, strict=True):
+        most = own - (1 - BELOW) * np.abs(own)
+        for pair, near, values, limit in zip(part, rows, cosines, most, strict=True):
             kept = [
                 texts[row]
                 for row, value in zip(near.tolist(), values.tolist(), strict=True)
-                if row not in right[pair.text] and texts[row] != pair.text and value <= BELOW * best
+                if row not in right[pair.text] and texts[row] != pair.text and value <= limit
             ]
             found.append(kept[:count])
     return found

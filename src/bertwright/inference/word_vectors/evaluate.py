@@ -22,7 +22,7 @@ from bertwright.arrays import Float64s
 from bertwright.errors import DataError
 from bertwright.inference.word_vectors.words import WordTable
 from bertwright.models.word_vectors.files import NUMBER
-from bertwright.tasks.metrics import Statistic, bootstrap, value
+from bertwright.tasks.metrics import DECIMALS, Statistic, bootstrap, value
 from bertwright.text.corpus.files import numbered_lines
 
 _CELLS = 1 << 24
@@ -148,7 +148,8 @@ def _pairs(table: WordTable, test: list[VectorQuestion]) -> Measured:
     for each in test:
         a, b = map(table.vector, each.words)
         if a is not None and b is not None:
-            cosines_and_ratings.append((float(a @ b), each.rating))
+            # equal cosines differ by rounding errors, which must not be ranked
+            cosines_and_ratings.append((round(float(a @ b), DECIMALS), each.rating))
     both = np.array(cosines_and_ratings).T
 
     def statistic(counts: Float64s) -> dict[str, Float64s]:
