@@ -14,7 +14,6 @@ import torch
 from bertwright.config.run import CheckpointConfig, LogConfig, OptimizerConfig, ValidationConfig
 from bertwright.cpu_threads import generator_on
 from bertwright.data.loading.phases import DataPosition
-from bertwright.errors import BertwrightError
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Learner, RowLosses, StepObjective
