@@ -17,7 +17,7 @@ from bertwright.config.generation import GenerationConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.decoding import texts
 from bertwright.inference import generate as generating
-from bertwright.inference.model import load
+from bertwright.inference.model import Model, load
 from bertwright.models.gpt.config import Gpt2Config
 from bertwright.text.tokenizer.train import train_tokenizer
 from tests.cli.conftest import Ran
@@ -86,6 +86,24 @@ def test_stop_strings_and_the_context(folder: Path) -> None:
     prompt = len(model.tokenizer.encode_bare_ids([PROMPTS[0]])[0]) + 1
     assert len(full.ids) == 32 - prompt + 1
     assert full.reason == "length"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [(r"\n", "\n"), (r"a\tb", "a\tb"), (r"\\n", r"\n"), (r"\d", r"\d"), ("\n", "\n"), ("é", "é")],
+)
+def test_escapes_in_stop_strings(
+    written: str, meant: str, folder: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
+) -> None:
+    configs: list[GenerationConfig] = []
+
+    def stream(model: Model, prompt: str, config: GenerationConfig) -> list[str]:
+        configs.append(config)
+        return []
+
+    monkeypatch.setattr(Model, "stream", stream)
+    ran("generate", "x", "--model", folder, "--stop", written)
+    assert configs[0].stop == (meant,)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
-from bertwright.cli.options import EVERY_KEY, KindOfTask, LabelledOptions
+from bertwright.cli.options import EVERY_KEY, KindOfTask, LabelledOptions, unescaped
 from bertwright.cli.output import counted, print_json, print_table
 from bertwright.config.finetune import label_map as read_label_map
 from bertwright.config.task import BleuTokenize
@@ -151,7 +151,7 @@ def evaluate(
                     intervals=intervals,
                     precision=options.precision,
                     on_progress=on_progress,
-                    generation=options.generation,
+                    generation=options.generation and unescaped(options.generation),
                     bleu_tokenize=bleu_tokenize,
                 )
     if out is not None:

@@ -17,6 +17,7 @@ from bertwright.cli.options import (
     Overwrite,
     TextColumn,
     given_texts,
+    unescaped,
 )
 from bertwright.cli.output import counted, line_by_line, print_json
 from bertwright.config.generation import GenerationConfig
@@ -53,6 +54,7 @@ def generate(
     texts = [each for group in given_texts(prompts, input, text)[0] for each in group]
     blank = [number for number, each in enumerate(texts) if input and not each.strip()]
     refuse_existing(out, overwrite)
+    config = unescaped(config)
     from bertwright.inference.generate import generate as generate_texts
     from bertwright.inference.model import load
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -88,6 +89,20 @@ EVERY_KEY = Parameter(name="*")
 """`config: Annotated[SomeConfig, EVERY_KEY]`: each key of the dataclass becomes an option."""
 EVERY_KEY_OF_SEVERAL = Parameter(name="*", consume_multiple=True)
 """As `EVERY_KEY`, but the option of a list takes several words: `--label toxic obscene`."""
+
+
+_ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}
+
+
+def unescaped(config: GenerationConfig) -> GenerationConfig:
+    """Return the configuration with the escapes in its stop strings replaced, because shells hand
+    on `--stop "\\n"` as a backslash and an n.
+    """
+
+    def replaced(text: str) -> str:
+        return re.sub(r"\\[ntr\\]", lambda found: _ESCAPES[found[0]], text)
+
+    return replace(config, stop=tuple(map(replaced, config.stop)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from bertwright.atomic import atomic_file, refuse_existing
-from bertwright.cli.options import EVERY_KEY, LabelledOptions
+from bertwright.cli.options import EVERY_KEY, LabelledOptions, unescaped
 from bertwright.cli.output import print_json
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
@@ -73,7 +73,7 @@ def predict(
             null_threshold=options.null_threshold,
             precision=options.precision,
             on_progress=on_progress,
-            generation=options.generation,
+            generation=options.generation and unescaped(options.generation),
             rows=rows,
         )
     if options.json:

@@ -37,7 +37,9 @@ class GenerationConfig:
     probable; 1: no penalty.
     """
     stop: tuple[str, ...] = ()
-    """Strings that end a text; it stops before the first of them."""
+    """Strings that end a text; it stops before the first of them. On the command line `\\n` is a
+    line end and `\\t` a tab.
+    """
     num: int = 1
     """Number of texts for each prompt: samples, or the best beams."""
     seed: int = 0
