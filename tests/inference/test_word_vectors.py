@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
+from bertwright.inference.vectors.embed import Embedder
 from bertwright.inference.word_vectors.evaluate import evaluate_words, read_word_test
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.inference.word_vectors.words import WordTable
@@ -120,6 +121,28 @@ def test_a_contextual_model_by_its_layers(tmp_path: Path) -> None:
         )
     with pytest.raises(ConfigError, match="no layer 9"):
         open_words(tmp_path / "model", 9)
+
+
+def test_an_unknown_word_is_refused_before_the_table_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_model(tmp_path / "model", ())
+    known = next(w for w in open_words(tmp_path / "model").words if w.isalpha())
+    assert run_verb(["words", "nearest", known, "--model", str(tmp_path / "model")]) == 0
+
+    def embed_tokens(*words: object) -> None:
+        raise AssertionError("vectors were computed")
+
+    monkeypatch.setattr(Embedder, "embed_tokens", embed_tokens)
+    for words in (["nearest", known, "\u2603"], ["analogy", known, "\u2603", known]):
+        assert run_verb(["words", *words, "--model", str(tmp_path / "model")]) == 4
+        assert "'\u2603'" in capsys.readouterr().err
+
+
+def test_which_tokens_continue_a_word_is_computed_once(tmp_path: Path) -> None:
+    write_model(tmp_path / "model", ())
+    tokenizer = load(tmp_path / "model").tokenizer
+    assert tokenizer.is_continuation is tokenizer.is_continuation
 
 
 def test_the_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

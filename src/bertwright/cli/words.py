@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,7 +37,7 @@ def nearest(
     """
     if not words:
         raise ConfigError("no word; write one: bertwright words nearest --model RUN bank")
-    table = _opened(model, layer)
+    table = _opened(model, layer, words)
     found = {word: _near(table, table.require(word), top, [word]) for word in words}
     if json:
         print_json({"nearest": found})
@@ -64,7 +65,7 @@ def analogy(
         b: Second word of the first pair.
         c: First word of the second pair, whose second word is shown.
     """
-    table = _opened(model, layer)
+    table = _opened(model, layer, [a, b, c])
     vector = table.require(b) - table.require(a) + table.require(c)
     near = _near(table, vector, top, [a, b, c])
     if json:
@@ -105,11 +106,13 @@ def evaluate(*files: Path, model: list[Path], layer: Layer = None, json: Json = 
     print_table(["model", "file", "metric", "score (95 %)", "covered"], rows)
 
 
-def _opened(model: Path, layer: int | None) -> WordTable:
-    """Return the word vectors of a model or a file, and print notes on how they were read."""
+def _opened(model: Path, layer: int | None, needed: Sequence[str] = ()) -> WordTable:
+    """Return the word vectors of a model or a file, and print notes on how they were read. `needed`
+    are the words that will be looked up.
+    """
     from bertwright.inference.word_vectors.table import open_words
 
-    table = open_words(model, layer)
+    table = open_words(model, layer, needed)
     for note in table.notes:
         say(note)
     return table

@@ -20,14 +20,14 @@ from bertwright.checkpoint import checkpoint, sources
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import Model, load
-from bertwright.inference.word_vectors.words import WordTable
+from bertwright.inference.word_vectors.words import WordTable, no_vector
 from bertwright.models.word_vectors import fasttext_file
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.models.word_vectors.encoder import mean_rows
 from bertwright.models.word_vectors.files import is_vector_file, read_vectors
 from bertwright.models.word_vectors.subwords import buckets_of, word_units
 from bertwright.storage.model_folder import CONFIG, WEIGHTS, read_json
-from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW
+from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, spellings
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
 
 STATIC = ("word2vec", "glove", "word-vectors", "fasttext")
@@ -35,14 +35,19 @@ STATIC = ("word2vec", "glove", "word-vectors", "fasttext")
 _AT_ONCE = 256
 
 
-def open_words(path: str | Path, layer: int | None = None) -> WordTable:
+def open_words(path: str | Path, layer: int | None = None, needed: Sequence[str] = ()) -> WordTable:
     """Return the vectors of a file, or of a model's vocabulary at a layer.
 
-    If `layer` is None, it is 0, the token embeddings.
+    Args:
+        path: a file of vectors, or the folder of a model.
+        layer: the layer; None: 0, the token embeddings.
+        needed: the words that will be looked up. A model computes the vectors of its whole
+            vocabulary, so that an unknown word is refused before.
 
     Raises:
         ConfigError: there is no such layer.
-        DataError, IntegrityError: as `load` and `read_vectors`.
+        DataError, IntegrityError: as `load` and `read_vectors`; or a model has no vector of a
+            needed word.
     """
     path = Path(path)
     if is_vector_file(path):
@@ -50,7 +55,7 @@ def open_words(path: str | Path, layer: int | None = None) -> WordTable:
     else:
         folder = checkpoint.find_checkpoint(path)
         if _model_type(folder) not in STATIC:
-            return of_model(load(path), layer or 0)
+            return of_model(load(path), layer or 0, needed)
         table = _mapped(folder)
     if layer:
         raise ConfigError(f"--layer is {layer}, but {path} has one vector per word: leave it out")
@@ -103,15 +108,16 @@ def _by_ngrams(
     return unseen
 
 
-def of_model(model: Model, layer: int) -> WordTable:
+def of_model(model: Model, layer: int, needed: Sequence[str] = ()) -> WordTable:
     """Return the tokens of a model's vocabulary that begin a word, with their vectors at
-    `layer`.
+    `layer`; raise DataError if there is no vector of a needed word.
     """
     model.spec.require_vectors()
     tokenizer = model.tokenizer
     ids = sorted(set(tokenizer.vocab.values()) - tokenizer.special_ids)
     starting = [id for id in ids if not tokenizer.is_continuation[id]]
     words = [word for word in tokenizer.tokens_of(starting) if word]
+    known = set(words)
     embedder = model.embedder(VectorConfig((layer,), pooling="none", normalize=False))
 
     def vectors_of(words: Sequence[str]) -> Float32s:
@@ -120,12 +126,18 @@ def of_model(model: Model, layer: int) -> WordTable:
         of_words = [each.vectors for each in embedder.embed_tokens(words)]
         return np.stack([rows[inside(len(rows) - special)[0]].mean(0) for rows in of_words])
 
+    def is_unknown(word: str) -> bool:
+        return tokenizer.unk_id in tokenizer.encode_bare_ids([word])[0]
+
     def unseen(word: str) -> Float32s | None:
-        if tokenizer.unk_id in tokenizer.encode_bare_ids([word])[0]:
+        if is_unknown(word):
             return None
         vector: Float32s = vectors_of([word])[0]
         return vector
 
+    for word in needed:
+        if is_unknown(word) and known.isdisjoint(spellings(word)):
+            raise no_vector(word, len(words))
     parts = [vectors_of(words[n : n + _AT_ONCE]) for n in range(0, len(words), _AT_ONCE)]
     return WordTable(words, np.concatenate(parts), unseen)
 

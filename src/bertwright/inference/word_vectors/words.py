@@ -17,6 +17,14 @@ from bertwright.inference.vectors.embed import normalized
 from bertwright.text.tokenizer.file_words import spellings
 
 
+def no_vector(word: str, count: int) -> DataError:
+    """Return the error for a word that a table of `count` words has no vector for."""
+    return DataError(
+        f"{word!r} is none of the {count:,} words of the vocabulary; fastText makes vectors for "
+        "such words"
+    )
+
+
 @dataclass
 class WordTable:
     """Words, in the order of the vocabulary (often the most frequent first), and their vectors."""
@@ -57,10 +65,7 @@ class WordTable:
         """Return the `vector` of a word; raise DataError if there is none."""
         if (vector := self.vector(word)) is not None:
             return vector
-        raise DataError(
-            f"{word!r} is none of the {len(self.words):,} words of the vocabulary; fastText makes "
-            "vectors for such words"
-        )
+        raise no_vector(word, len(self.words))
 
     def nearest(
         self, vector: Float32s, top: int, without: Sequence[str] = ()

@@ -240,7 +240,7 @@ class Tokenizer:
         """
         return sorted(set(range(self.vocab_size)).difference(self._token_of))
 
-    @property
+    @cached_property
     def is_continuation(self) -> Bools:
         """[V] Whether each token continues the word before it ("##ing")."""
         model = self._description["model"]
