@@ -329,11 +329,11 @@ def test_messages_show_no_more_than_sixty_characters(write):
 
 def test_labels_of_many_kinds(write):
     content = "\n".join(
-        json.dumps({"text": "a", "label": label}) for label in [10, 2, 2.0, True, " x ", "-1"]
+        json.dumps({"text": "a", "label": label}) for label in [10, 2, 2.0, True, " x ", "-3"]
     )
     read = parse(write("a.jsonl", content), "classification")
-    assert [each.label for each in read.examples] == ["10", "2", "2", "true", "x", "-1"]
-    assert labels_of(read.examples) == ("-1", "10", "2", "true", "x")
+    assert [each.label for each in read.examples] == ["10", "2", "2", "true", "x", "-3"]
+    assert labels_of(read.examples) == ("-3", "10", "2", "true", "x")
     assert labels_of([TextExample("", label="10"), TextExample("", label="9")]) == ("9", "10")
 
 

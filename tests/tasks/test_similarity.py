@@ -170,6 +170,16 @@ def test_forms() -> None:
         form_of([Pair("a", "b", label="maybe")])
     with pytest.raises(DataError, match="0=entailment"):
         form_of([Pair("a", "b", label=float(n)) for n in range(3)])
+    for numbers, way in (
+        ((1, 2), "1=0 2=1"),
+        ((0, 1, 2, 3), "0=0 1=0.33 2=0.67 3=1"),
+        ((0, 2), "0=entailment"),
+    ):
+        pairs = [Pair("a", "b", label=float(n)) for n in numbers]
+        with pytest.raises(DataError, match=f"--label-map.*{way}"):
+            form_of(pairs)
+        assert form_of(pairs, scores=(0.0, 5.0)) == "scores"  # of a model trained on scores
+    assert form_of([Pair("a", "b", label=float(n)) for n in range(6)]) == "scores"
     with pytest.raises(DataError, match="line 7"):
         form_of([Pair("a", "b", label=1.0), Pair("a", "b", label="yes", line=7)])
 

@@ -36,7 +36,10 @@ LENGTHS = ("steps", "minutes", "epochs")
 """Keys of a run's length, of which it has one. The command line's replaces that of a file."""
 
 HYPHEN = "\0-"
-"""Stands for the word "-" (standard input), which cyclopts would read as an option."""
+"""Stands for the hyphen of the words that `_VALUE` matches, which cyclopts would read as
+options.
+"""
+_VALUE = re.compile(r"-|-\d[\d.]*=.+")  # standard input; a label that is renamed, as -1=negative
 
 
 def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArguments]:
@@ -48,7 +51,7 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
     Raises:
         ConfigError: the command line or the file is wrong.
     """
-    words = [HYPHEN if word == "-" else word for word in words]
+    words = [HYPHEN + word[1:] if _VALUE.fullmatch(word) else word for word in words]
     try:
         for part in app.parse_commands(words)[1]:
             words = _with_present_names(part, words)

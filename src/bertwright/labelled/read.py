@@ -24,6 +24,7 @@ from bertwright.labelled.source import BadRowLog, Rows, listed, name_of, shorten
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tables.label_names import warn_of_spellings
 from bertwright.labelled.tables.table import open_form
+from bertwright.labelled.unlabelled import without_unlabelled
 
 
 def read_examples(
@@ -44,6 +45,8 @@ def read_examples(
     """
     stream = stream_examples(path, reader, columns, options)
     examples = list(stream.examples)
+    if options.require_labels and not reader.numbers:
+        examples = without_unlabelled(examples, stream.log, options.labels)
     if not examples:
         summary = " ".join(stream.log.summary())
         raise DataError(f"{stream.log.name} has no example. {summary}".strip())

@@ -67,7 +67,10 @@ def read_similarities(file: File) -> Stream:
         if plain(label) == "gold_label" and row[label] == "-":  # MNLI, SNLI
             file.log.skipped.add(line, "the annotators did not agree (gold_label is '-')")
             return None
-        return replace(example, label=_value(names.get(str(row[label]).strip(), row[label])))
+        value = _value(row[label])
+        shortest = f"{value:g}" if isinstance(value, float) else value  # 1.0 has the name 1 too
+        renamed = names.get(str(row[label]).strip(), names.get(shortest, value))
+        return replace(example, label=_value(renamed))
 
     read = [*columns.names(), *([] if document is None else [document])]
     return file.stream(table.examples(read, make), columns, table)

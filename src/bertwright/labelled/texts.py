@@ -24,6 +24,9 @@ from bertwright.labelled.tables.several_labels import (
 )
 from bertwright.labelled.tables.table import Row, Table, read_text
 
+_NO_LABEL = (["-1"], ["-1.0"], ["-"])
+"""Labels that `without_unlabelled` leaves out unless they are classes."""
+
 
 def read_texts(file: File) -> Stream:
     """Read texts, or pairs of texts, with their labels or numbers."""
@@ -155,7 +158,7 @@ def _label(value: Any, file: File, line: int) -> Label:
     values = _several(value) if several else [value]
     names = [_class_name(each) for each in values]
     names = [file.options.label_map.get(name, name) for name in names]
-    if known is not None:
+    if known is not None and names not in _NO_LABEL:
         names = [known_label(name, known, file.log, line) for name in names]
     if len({*names}) < len(names):
         raise BadValue("class more than once", shorten(value), "the classes that hold, as [1, 4]")

@@ -493,7 +493,9 @@ def prepare(
 
 def as_evaluated(task: TaskConfig, examples: Sequence[SimilarityExample]) -> TaskConfig:
     """Return the task with the form of the examples, which decides the metrics."""
-    return replace(task, similarity=replace(config_of(task), form=form_of(examples)))
+    config = config_of(task)
+    form = form_of(examples, config.scores)
+    return replace(task, similarity=replace(config, form=form))
 
 
 def _parse_input(given: Any) -> SimilarityExample | None:

@@ -6,6 +6,7 @@
 | 0 and 1, or classes such as `duplicate` | `labels` | `cosent` |
 | classes of inference (`entailment`, `contradiction`) | `labels` | `in-batch`: entailed texts are \
 positives, contradicting ones hard negatives (Gao et al. 2021, SimCSE, section 4) |
+| two to four of the numbers 0 to 4 (without 0 and 1 alone) | an error, as they may be classes | |
 | other numbers | `scores` | `cosent` |
 """
 
@@ -37,8 +38,15 @@ _INFERENCE = {"entailment", "entails", "entailed"}
 _HOW = "rename them, as --label-map same=1 other=0"
 
 
-def form_of(examples: Sequence[SimilarityExample]) -> Form:
+def form_of(
+    examples: Sequence[SimilarityExample], scores: tuple[float, float] = (0.0, 1.0)
+) -> Form:
     """Return the form of the examples of a file.
+
+    Args:
+        examples: the examples.
+        scores: the lowest and the highest score that the model was trained on, if it was trained on
+            scores. Numbers are then scores; by default they may be classes.
 
     Raises:
         DataError: some have a number and others a class, a class is unknown, or numbers could be
@@ -66,13 +74,27 @@ def form_of(examples: Sequence[SimilarityExample]) -> Form:
         return "pairs"
     if numbers <= {0.0, 1.0}:
         return "labels"
-    if numbers == {0.0, 1.0, 2.0}:
-        raise DataError(
-            "the labels are 0, 1 and 2, which may be classes of inference or scores: for classes "
-            "pass --label-map 0=entailment 1=neutral 2=contradiction; for scores write them as a "
-            "fraction, as 0.5 for 1"
-        )
+    may_be_classes = 1 < len(numbers) <= 4 and numbers <= {0.0, 1.0, 2.0, 3.0, 4.0}
+    if may_be_classes and scores == (0.0, 1.0):
+        raise _unclear(sorted(numbers))
     return "scores"
+
+
+def _unclear(numbers: Sequence[float]) -> DataError:
+    """Return the error for numbers that may be scores or classes, with the option for each."""
+    least, most = numbers[0], numbers[-1]
+    scaled = " ".join(f"{each:g}={(each - least) / (most - least):.2g}" for each in numbers)
+    meanings = ("entailment", "neutral", "contradiction")  # the order of data sets of Hugging Face
+    classes = [*zip(("0", "1", "2"), meanings, strict=True)]
+    if most > 2 or least > 0:
+        classes = [(f"{each:g}", "same" if each == most else "different") for each in numbers]
+    names = " ".join(f"{number}={name}" for number, name in classes)
+    return DataError(
+        f"the labels are {', '.join(f'{each:g}' for each in numbers)}, which may be scores or "
+        f"classes. For scores, where {most:g} is the most similar: --label-map {scaled}. For "
+        f"classes, give the meaning of each (same, different, entailment, neutral or "
+        f"contradiction): --label-map {names}"
+    )
 
 
 def is_positive(example: SimilarityExample) -> bool:

@@ -455,4 +455,6 @@ def _named(value: Any, names: list[str] | None) -> Any:
         return value
     if isinstance(value, list):
         return [_named(each, names) for each in value]
+    if value == -1:
+        return value  # no label
     return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
