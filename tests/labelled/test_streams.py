@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import sys
@@ -62,15 +63,56 @@ def test_no_more_is_read_than_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert endless.given < 20_000_000
 
 
+@pytest.mark.parametrize("name", ["a.txt", "-"])
+def test_a_long_first_line_is_a_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """By default csv's limit of a field is 131,072 characters."""
+    line = "w " * 70_000
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+    csv.field_size_limit(1 << 17)
+    (tmp_path / "a.txt").write_text(line)
+    path = "-" if name == "-" else tmp_path / name
+    (example,) = parse_stream(path, "classification").examples
+    assert example.text.strip() == line.strip()
+
+
+@pytest.mark.parametrize("head", ["", "sep=;\n"])
+def test_a_long_field_of_a_table(tmp_path: Path, head: str) -> None:
+    csv.field_size_limit(1 << 17)
+    (tmp_path / "a.csv").write_text(f"{head}text;label\n{'w ' * 70_000};x\n")
+    (example,) = parse_stream(tmp_path / "a.csv", "classification").examples
+    assert len(example.text) >= 139_999
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "id,text\n1,a\n2,\n3,c\n"),
+        ("a.jsonl", '{"text": "a"}\n{"text": null}\n{"text": "c"}\n'),
+    ],
+)
+def test_a_row_without_a_text_is_left_out_as_a_blank_line(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    stream = parse_stream(tmp_path / name, "classification")
+    assert [each.text for each in stream.examples] == ["a", "c"]
+    assert sum(each.count for each in stream.log.skipped.values()) == 1
+    (tmp_path / "b.csv").write_text("text,text2\na,\n")
+    with pytest.raises(DataError, match="line 2: empty text"):  # half of a pair is a mistake
+        list(parse_stream(tmp_path / "b.csv", "classification").examples)
+
+
 def test_a_bad_row_is_told_when_it_is_reached(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n{"text": "c"}\n')
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ["b"]}\n{"text": "c"}\n')
     examples = parse_stream(tmp_path / "a.jsonl", "classification").examples
     next(examples)
-    with pytest.raises(DataError, match=r"a\.jsonl, line 2: empty text"):
+    with pytest.raises(DataError, match=r"a\.jsonl, line 2: text of a wrong type"):
         next(examples)
     stream = parse_stream(tmp_path / "a.jsonl", "classification", bad_rows="skip")
     assert [each.line for each in stream.examples] == [1, 3]
-    assert stream.log.skipped["empty text"].lines == [2]
+    assert stream.log.skipped["text of a wrong type"].lines == [2]
     assert len(stream.warnings) == 1
 
 

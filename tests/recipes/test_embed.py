@@ -25,7 +25,7 @@ from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.export.exported import Exported
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
-from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.inference.backends.plain import Backend, ExportedBackend, LayerBatch
 from bertwright.inference.encode import Ids, Positions
 from bertwright.inference.model import load
@@ -320,6 +320,16 @@ def test_resuming_a_finished_file_checks_it(
     Path(lines).write_text("\n".join(["z", *TEXTS[1:]]) + "\n", encoding="utf-8")
     raises(ConfigError, "row 1 is of another|differ", embed, out, dtype=dtype, resume=True)
     assert out.read_bytes() == content
+
+
+def test_a_finished_parquet_without_pyarrow(
+    embed: Embed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "v.parquet"
+    embed(out)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for options in ({"resume": True}, {"overwrite": True}):
+        raises(MissingExtra, "pyarrow", embed, out, **options)
 
 
 def test_a_finished_file_of_tokens_is_checked(embed: Embed, tmp_path: Path) -> None:

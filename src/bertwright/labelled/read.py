@@ -105,7 +105,7 @@ def stream_examples(
         raise DataError(
             f"{path} is a folder; expected a file, or for classification {path}/CLASS/FILE.txt"
         )
-    log = BadRowLog(name_of(path), options.bad_rows)
+    log = BadRowLog(name_of(path), options.bad_rows, skips_empty=not options.require_labels)
     if not options.require_labels:
         options = replace(options, hint=replace(options.hint, label=None, labels=()))
     named = [*columns.names(), *options.hint.names()]

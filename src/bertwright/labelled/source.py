@@ -49,6 +49,8 @@ class BadRowLog:
     """The unit in which places are counted: `line`, `row` or `question`."""
     never: str = ""
     """A reason that is always an error, even with `--bad-rows skip`."""
+    skips_empty: bool = False
+    """Whether a row without a text is skipped and counted, as a blank line of plain text is."""
     skipped: RowCounts = field(default_factory=RowCounts)
     """The skipped rows, by reason."""
     mended: RowCounts = field(default_factory=RowCounts)

@@ -624,7 +624,7 @@ def _read_predictions(path: str, read: Read) -> list[SpanPrediction] | None:
     text = "\n".join(line for _, line in open_source(Path(path)).lines())
     try:
         answers = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(answers, dict) or not all(isinstance(v, str) for v in answers.values()):
         return None

@@ -50,7 +50,13 @@ def csv_delimiter(line: str) -> str:
     """Return the delimiter of a CSV file (comma, semicolon or tab), detected from its first
     line.
     """
+    _allow_long_fields()
     return max(",;\t", key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
+
+
+def _allow_long_fields() -> None:
+    """Raise csv's limit, which is global and by default 128 KiB, less than a book."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
 
 
 def split_rows(
@@ -71,10 +77,10 @@ def split_rows(
     head = [""]
     while not head[-1].strip() and (line := next(lines, None)) is not None:
         head.append(line)
-    # csv's limit is global, and by default 128 KiB, which is less than a book.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_CHARACTERS))
+    delimiter = delimiter or csv_delimiter(head[-1])
+    _allow_long_fields()
     ended = (f"{line}\n" for line in chain(head[1:], lines))
-    reader = csv.reader(ended, delimiter=delimiter or csv_delimiter(head[-1]), strict=True)
+    reader = csv.reader(ended, delimiter=delimiter, strict=True)
     number = 1
     try:
         for row in reader:

@@ -103,8 +103,9 @@ def test_vocabulary_smaller_than_the_alphabet() -> None:
 
 @pytest.mark.parametrize("text", ["\x00\x01\ufffd", "\ud800\udc00 \ud800", "x" * 500])
 def test_text_without_words(text: str) -> None:
-    with pytest.raises(DataError, match="no words to train on: 1 documents"):
+    with pytest.raises(DataError, match="no words to train on: 1 documents") as caught:
         train_on_counts(counted(text), TokenizerConfig())
+    assert ("--algorithm byte-bpe" in str(caught.value)) == text.startswith("x")
 
 
 def test_training_from_files_for_any_number_of_workers(tmp_path: Path) -> None:

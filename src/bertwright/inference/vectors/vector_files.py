@@ -138,6 +138,7 @@ class FinishedFile:
 
         Raises:
             DataError: it is not a file of vectors.
+            MissingExtra: Parquet needs pyarrow, which is not installed.
         """
         self.path, self.scales = path, None
         try:
@@ -148,9 +149,7 @@ class FinishedFile:
             if scales_path(path).is_file():
                 self.scales = np.load(scales_path(path))
             if path.suffix == ".parquet":
-                from pyarrow import parquet
-
-                self.rows = int(parquet.ParquetFile(path).metadata.num_rows)
+                self.rows = int(_parquet(path).metadata.num_rows)
             else:
                 with path.open("rb") as file:
                     self.rows = sum(1 for _ in file)
@@ -164,17 +163,29 @@ class FinishedFile:
         if self.path.suffix == ".npy":
             yield from ((None, row) for row in self._stored)
         elif self.path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            for batch in parquet.ParquetFile(self.path).iter_batches(256):
+            for batch in _parquet(self.path).iter_batches(256):
                 yield from map(_text_and_vectors, batch.to_pylist())
         else:
             with self.path.open("rb") as file:
                 for line in file:
                     try:
                         yield _text_and_vectors(json.loads(line))
-                    except (ValueError, KeyError, TypeError, IndexError) as error:
+                    except (
+                        ValueError,
+                        KeyError,
+                        TypeError,
+                        IndexError,
+                        RecursionError,
+                    ) as error:
                         raise DataError(f"{self.path} has a damaged line ({error})") from error
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtra("hf", "pyarrow", "reading .parquet files") from error
+    return parquet.ParquetFile(path)
 
 
 def _text_and_vectors(row: dict[str, Any]) -> tuple[Any, npt.NDArray[Any]]:

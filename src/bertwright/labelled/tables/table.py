@@ -136,18 +136,23 @@ class Table:
         """Yield what `make` returns for each row, and skip rows for which it returns None.
 
         `make` is given the values of `columns`, the row's id ("" if it has none) and its line. A
-        row for which it raises `BadValue` is a bad row.
+        row for which it raises `BadValue` is a bad row, unless all of `columns` are empty there and
+        the log skips such rows.
         """
-        names = [name for name in columns if name is not None]
+        names = read = [name for name in columns if name is not None]
         id_ = self.id(names)
-        names += [id_] if id_ else []
+        names = [*names, id_] if id_ else names
         for line, values in self.rows(names):
             row: Row = dict(zip(names, values, strict=True))
             identifier = row.get(id_)
             try:
                 example = make(row, "" if identifier is None else str(identifier), line)
             except BadValue as error:
-                self.log.bad(line, *error.args)
+                is_empty = not any(str(row[name] or "").strip() for name in read)
+                if is_empty and self.log.skips_empty:
+                    self.log.skipped.add(line, "empty row")
+                else:
+                    self.log.bad(line, *error.args)
                 continue
             if example is not None:
                 yield example

@@ -324,7 +324,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     """Return a JSON object from a file."""
     try:
         value = json.loads(_read(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"{path} holds {type(value).__name__}; expected a JSON object")

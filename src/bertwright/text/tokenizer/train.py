@@ -104,10 +104,13 @@ def train_on_counts(
 ) -> tuple[Tokenizer, Figures]:
     """Train a tokenizer on word counts: the second half of `train_tokenizer`."""
     if not counted.counts:
+        instead = "give a corpus with text in it"
+        if counted.too_long:
+            instead = "text without spaces, such as proteins, is read with --algorithm byte-bpe"
         raise DataError(
             f"no words to train on: {counted.documents} documents of {counted.characters} "
             f"characters hold {counted.words} words, {counted.too_long} of them longer than "
-            f"{rules_of(config).max_word_characters} characters; give a corpus with text in it"
+            f"{rules_of(config).max_word_characters} characters; {instead}"
         )
     begin = time.monotonic()
     rules, accents = rules_of(config), None
