@@ -34,6 +34,7 @@ from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_mani
 from bertwright.checkpoint import sources, task_heads
 from bertwright.checkpoint.adapters import Adapter, Headers, adapter_of
 from bertwright.checkpoint.huggingface import hub
+from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers import vectors
 from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
 from bertwright.config.hub import id_of
@@ -485,21 +486,29 @@ def verify_folder(folder: Path, files: Collection[str] = ()) -> None:
     Raises:
         IntegrityError: a link leads out of the folder, or a file does not match the manifest.
     """
-    sources.check_links(folder)
+    sources.check_links(folder, parts=False)
     verify_what_is_read(folder, files)
+    sources.check_links(folder)
 
 
 def verify_what_is_read(folder: Path, more: Collection[str] = ()) -> None:
-    """Check the files of the model and of the tokenizer, and the files named in `more`, against the
-    manifest, if the folder has one.
+    """Check the files of the model and of the tokenizer, those of a folder of
+    sentence-transformers, and the files named in `more`, against the manifest, if the folder has
+    one.
 
     Raises:
+        DataError: a `modules.json` lists no parts.
         IntegrityError: a file was changed, is missing or is not listed, or the manifest is damaged.
     """
     if not (folder / MANIFEST).is_file():
         return
     files = read_manifest(folder)["files"]
-    read = [*_READ, *more]
+    _verify_read(folder, files, [*_READ, *sentence_transformers.SETTINGS, *more])
+    if sentence_transformers.is_one(folder):  # `modules.json`, which lists the parts, is whole
+        _verify_read(folder, files, sentence_transformers.files_of(folder))
+
+
+def _verify_read(folder: Path, files: Mapping[str, Any], read: Collection[str]) -> None:
     verify_files(folder, {name: files[name] for name in read if name in files})
     if added := [name for name in read if (folder / name).is_file() and name not in files]:
         raise IntegrityError(

@@ -155,20 +155,20 @@ def other_vocabulary(folder: Path, tokenizer: Tokenizer) -> str | None:
     return None
 
 
-def check_links(folder: Path) -> None:
+def check_links(folder: Path, parts: bool = True) -> None:
     """Raise IntegrityError if a link leads out of a folder, so that only files of the folder itself
     are read and copied.
 
     In a cache of the Hugging Face hub, `models--X/snapshots/R/FILE` is a link to
-    `models--X/blobs`, which is allowed. The parts of a folder of sentence-transformers are checked,
-    too.
+    `models--X/blobs`, which is allowed. With `parts`, the parts of a folder of
+    sentence-transformers are checked, too; `modules.json` is read for that.
 
     Raises:
         DataError: a `modules.json` lists no parts.
         IntegrityError: a link leads out of the folder, and the message says where; or a link leads
             to itself.
     """
-    folders = sentence_transformers.folders_of(folder)
+    folders = sentence_transformers.folders_of(folder) if parts else [folder]
     real = folders[0].resolve()
     inside = [real]
     if real.parent.name == "snapshots":

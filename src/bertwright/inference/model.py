@@ -21,7 +21,6 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.checkpoint.sources import (
-    folder_of,
     is_ours,
     read_content,
     read_length,
@@ -101,7 +100,13 @@ class Model:
         config: Any,
         report: Report,
         tasks: Mapping[str, TaskConfig],
+        folder: Path | None = None,
     ) -> None:
+        """Make a model of its parts.
+
+        What `folder` specifies is read here, so that a later change of the current directory or of
+        the folder does not change the model.
+        """
         self.runner = runner
         self.config = config
         """The configuration of the encoder, as its folder has it."""
@@ -109,6 +114,19 @@ class Model:
         """The tensors that were read from the folder, are missing in it, or were not used."""
         self.tasks = dict(tasks)
         """The configuration of each task by its name: kind, labels, windows, null threshold."""
+        self.folder = None if folder is None else folder.absolute()
+        """The folder that the model was loaded from; None for a model that was made of parts."""
+        self.is_cross_encoder = bool(self.tasks and self.folder and _is_cross_encoder(self.folder))
+        """Whether the model is a cross-encoder of sentence-transformers, whose head scores pairs.
+        """
+        self._stated: tuple[EmbeddingDefaults, tuple[DenseLayer, ...]] | DataError | None = None
+        if self.folder is not None and not self.is_cross_encoder:
+            # A cross-encoder's folder describes scores, not vectors. A model whose vectors are not
+            # supported may have heads that are, so the error is raised where vectors are computed.
+            try:
+                self._stated = _read_vectors(self.folder)
+            except DataError as error:
+                self._stated = error
         self._backend: Backend | None = None
         self._embedder: tuple[Any, Embedder] | None = None
 
@@ -163,34 +181,18 @@ class Model:
         """The prompts of a folder of sentence-transformers, by name."""
         return {} if self._folder is None else dict(self._folder.prompts)
 
-    @cached_property
-    def is_cross_encoder(self) -> bool:
-        """Whether the model is a cross-encoder of sentence-transformers, whose head scores pairs.
-
-        sentence-transformers marks a cross-encoder in its own configuration file since version 5.4,
-        and by a key of `config.json` before.
-        """
-        if not self.tasks:
-            return False
-        place = Path(self.runner.name)
-        own = folder_of(place) / "config_sentence_transformers.json"
-        kind = read_json(own).get("model_type") if own.is_file() else None
-        if kind is not None:
-            return bool(kind == "CrossEncoder")
-        keys = {"sentence_transformers", "sbert_ce_default_activation_function"}
-        return not keys.isdisjoint(read_content(place))
-
-    @cached_property
+    @property
     def _folder(self) -> EmbeddingDefaults | None:
-        folder = Path(self.runner.name)
-        if self.is_cross_encoder or not folder.is_dir():
-            return None  # a cross-encoder's folder describes scores, not vectors
-        return read_defaults(folder)
+        if isinstance(self._stated, DataError):
+            raise self._stated
+        return None if self._stated is None else self._stated[0]
 
-    @cached_property
+    @property
     def dense(self) -> tuple[DenseLayer, ...]:
         """The dense layers of a folder of sentence-transformers."""
-        return () if self._folder is None else tuple(map(read_layer, self._folder.dense))
+        if isinstance(self._stated, DataError):
+            raise self._stated
+        return () if self._stated is None else self._stated[1]
 
     def encode(self, inputs: Iterable[Text]) -> list[EncodedText]:
         """Return the vectors of every token of texts and pairs, at every layer.
@@ -576,7 +578,25 @@ def load(
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)
     begin = None if is_ours(loaded.folder) else tokenizer.stated_begin
     runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder), begin)
-    return Model(runner, loaded.config, loaded.report, loaded.tasks)
+    return Model(runner, loaded.config, loaded.report, loaded.tasks, loaded.folder)
+
+
+def _read_vectors(folder: Path) -> tuple[EmbeddingDefaults, tuple[DenseLayer, ...]] | None:
+    """Return how a folder of sentence-transformers defines its vectors, with its dense layers; None
+    for any other folder."""
+    defaults = read_defaults(folder)
+    return None if defaults is None else (defaults, tuple(map(read_layer, defaults.dense)))
+
+
+def _is_cross_encoder(folder: Path) -> bool:
+    """Return whether a folder is marked as a cross-encoder of sentence-transformers: in its own
+    configuration file since version 5.4, and by a key of `config.json` before."""
+    own = folder / "config_sentence_transformers.json"
+    kind = read_json(own).get("model_type") if own.is_file() else None
+    if kind is not None:
+        return bool(kind == "CrossEncoder")
+    keys = {"sentence_transformers", "sbert_ce_default_activation_function"}
+    return not keys.isdisjoint(read_content(folder))
 
 
 def _device(name: str | torch.device | None) -> torch.device:

@@ -194,6 +194,7 @@ def test_a_link_out_of_the_folder(sentences: Path, tmp_path: Path) -> None:
 
 def test_a_pickle_is_opened_by_convert_alone(sentences: Path, tmp_path: Path) -> None:
     right = load(sentences, device="cpu").embed(TEXTS)
+    (sentences / "MANIFEST.json").unlink()
     place = sentences / "2_Dense"
     torch.save(read_layer(read_config(place)).tensors, place / "pytorch_model.bin")
     (place / "model.safetensors").unlink()

@@ -12,7 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from bertwright.atomic import write_manifest
 from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.inspection import inspect
+from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
     read_defaults,
@@ -27,7 +30,9 @@ OURS = "sentence_transformers.models.{}"
 
 @pytest.fixture
 def sentences(folder: Path, tmp_path: Path) -> Path:
+    """A folder without a manifest, as sentence-transformers writes it; the tests change it."""
     convert(folder, tmp_path / "st", "sentence-transformers")
+    (tmp_path / "st" / "MANIFEST.json").unlink()
     return tmp_path / "st"
 
 
@@ -43,6 +48,59 @@ def parts(*kinds: str) -> list[dict[str, str]]:
 def test_defaults(sentences: Path, folder: Path) -> None:
     assert read_defaults(sentences) == EmbeddingDefaults("mean", False, 17, (-1,))
     assert read_defaults(folder) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "modules.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+        "1_Pooling/config.json",
+        "2_Dense/config.json",
+        "2_Dense/model.safetensors",
+        "3_Normalize/config.json",
+    ],
+)
+def test_every_file_is_that_of_the_manifest(folder: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "dense").mkdir()
+    dense = Dense(24, 7, False, folder=tmp_path / "dense")
+    write_layer(tmp_path / "dense", DenseLayer(dense, torch.ones(7, 24), None))
+    told = {"dense": (dense,), "prompts": {"q": "q: "}, "normalize": True}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    load(tmp_path / "st")
+    path = tmp_path / "st" / name
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    raises(IntegrityError, path.name, load, tmp_path / "st")
+    assert not inspect(tmp_path / "st").loads
+    path.unlink()
+    raises(IntegrityError, path.name, load, tmp_path / "st")
+
+
+def test_a_part_that_the_manifest_does_not_list(folder: Path) -> None:
+    """It changes vectors, as a changed file does."""
+    write_manifest(folder)
+    write_defaults(folder, EmbeddingDefaults("max", max_length=9), 24)
+    raises(IntegrityError, "modules.json", load, folder)
+
+
+def test_what_a_folder_says_is_read_when_it_is_loaded(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dense").mkdir()
+    dense = Dense(24, 7, False, folder=tmp_path / "dense")
+    write_layer(tmp_path / "dense", DenseLayer(dense, torch.eye(24)[:7], None))
+    told = {"dense": (dense,), "pooling": "max", "prompts": {"q": "q: "}, "normalize": True}
+    convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
+    monkeypatch.chdir(tmp_path)
+    before, model = load("st", device="cpu").embed(["a b c"]), load("st", device="cpu")
+    shutil.rmtree("st")
+    monkeypatch.chdir("/")
+    assert (model.vectors.pooling, model.vectors.normalize) == ("max", True)
+    assert (model.says_vectors, model.prompts) == (True, {"q": "q: "})
+    assert (model.embed(["a b c"]) == before).all()
 
 
 def test_the_oldest_form(sentences: Path) -> None:

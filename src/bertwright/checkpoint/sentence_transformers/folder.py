@@ -32,6 +32,7 @@ from bertwright.config.vectors import SimilarityFunction, VectorConfig, poolings
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.catalogue import system_of_folder
 from bertwright.storage.model_folder import (
+    WEIGHTS,
     check_settings,
     read_any_json,
     read_json,
@@ -55,6 +56,9 @@ _NO_MATTER = {"add_pooling_layer", "attn_implementation", "dtype", "torch_dtype"
 _SETTINGS = "config_sentence_transformers.json"
 _WIDTHS = ("word_embedding_dimension", "embedding_dimension")
 _NAMES = ("module_input_name", "module_output_name")
+SETTINGS = (MODULES, _SIZES, _SETTINGS)
+"""The files of settings beside a model."""
+_OF_A_PART = ("config.json", WEIGHTS, "tokenizer.json")
 _THEIRS = "sentence_transformers."
 _LARGEST_PROMPT = 1 << 13
 """The maximum number of characters of a prompt."""
@@ -159,6 +163,13 @@ def folders_of(folder: Path) -> list[Path]:
     """Return the folder and, if it is one of sentence-transformers, the folders of its parts."""
     parts = [path for _, path in _parts(folder) if path.is_dir()] if is_one(folder) else []
     return list(dict.fromkeys([folder, *parts]))
+
+
+def files_of(folder: Path) -> list[str]:
+    """Return the names within a folder of sentence-transformers of the files that are read in
+    addition to the model's: the settings, and the files of parts that have folders of their own."""
+    parts = [path.name for _, path in _parts(folder) if path != folder]
+    return [*SETTINGS, *(f"{part}/{name}" for part in parts for name in _OF_A_PART)]
 
 
 def write_defaults(

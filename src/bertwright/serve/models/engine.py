@@ -154,9 +154,10 @@ class Engine:
         self.top, self.longest = self.spec.depth, self.spec.max_length or WHOLE
         self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
         """The most tokens that a vector is made from, of a text that is not read in windows."""
-        self.sha256 = weights_digest(self.runner.name, self.dense)
+        place = model.folder or Path(self.runner.name)
+        self.sha256 = weights_digest(place, self.dense)
         self.loaded = int(time.time())
-        self.examples = examples_of(folder_of(Path(self.runner.name)))
+        self.examples = examples_of(folder_of(place))
         self.damages: dict[str, str] = {}
         """Newer checkpoints of its run that were skipped: name -> what is damaged."""
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
