@@ -64,7 +64,7 @@ def test_numbers_are_the_label_of_a_regression(write):
 def test_what_is_not_clear_is_an_error(write, rows):
     with pytest.raises(DataError, match=r"no column of labels.*--label COLUMN") as error:
         parse(write("a.tsv", table(rows)), "classification")
-    assert error.value.options[-2:] == ("--label", "COLUMN")
+    assert not error.value.options  # a command with a placeholder would not run
 
 
 def test_of_more_columns_the_guess_is_part_of_the_error(write):

@@ -265,7 +265,9 @@ def open_pairs(path: str, by: str | None = None) -> Texts:
     Raises:
         DataError: as `open_texts`.
     """
-    return open_texts(path, "good", "bad", by, option="--pairs", names=PAIR_NAMES)
+    return open_texts(
+        path, "good", "bad", by, option="--pairs", names=PAIR_NAMES, beside_option="--by"
+    )
 
 
 def _check(models: Sequence[Model], weights: Sequence[float]) -> list[float]:

@@ -77,6 +77,7 @@ def open_texts(
     option: str = "--input",
     longest: int | None = None,
     names: Mapping[str, Sequence[str]] | None = None,
+    beside_option: str = "--color",
 ) -> Texts:
     """Open a file of texts, or `-` (standard input).
 
@@ -89,6 +90,7 @@ def open_texts(
         option: the option that named the file, for messages.
         longest: the most bytes of a text; None: no limit. A longer line is never read whole.
         names: for some of these columns, alternative names that the column may have in the file.
+        beside_option: the option that names the column `beside`, for messages.
 
     Raises:
         DataError: there is no such file or column; or, while the texts are read, a row cannot be
@@ -100,7 +102,8 @@ def open_texts(
     log = BadRowLog(name_of(file), bad_rows)
     named = [name for name in (text, text2, beside) if name is not None]
     if suffix_of(file) in TABLES or (path == "-" and (named or _is_json_lines())):
-        return _from_table(file, text, text2, beside, log, longest, names or {})
+        columns = (("--text", text), ("--text2", text2), (beside_option, beside))
+        return _from_table(file, columns, log, longest, names or {})
     if named:
         raise DataError(
             f"{path} is read as one text per line and has no columns; name a .jsonl, .csv, .tsv "
@@ -207,17 +210,15 @@ def _as_they_come(file: BinaryIO, texts: Texts, longest: int | None) -> Iterator
 
 def _from_table(
     path: Path,
-    text: str | None,
-    text2: str | None,
-    beside: str | None,
+    columns: Sequence[tuple[str, str | None]],
     log: BadRowLog,
     longest: int | None,
     others: Mapping[str, Sequence[str]],
 ) -> Texts:
-    named = [name for name in (text, text2, beside) if name is not None]
+    named = [name for _, name in columns if name is not None]
     table = _table(path, [*named, *chain.from_iterable(others.values())], log)
     names = []
-    for column, option in ((text, "--text"), (text2, "--text2"), (beside, "--color")):
+    for option, column in columns:
         if column is not None and column in others:
             usual = [column, *others[column]]
             existing = next((name for name in usual if table.has(name)), None)
@@ -233,7 +234,7 @@ def _from_table(
             names.append(table.find(None, "texts", option))
     total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
     texts = Texts(log.name, iter(()), log, total=total)
-    texts.rows = _rows(table, names, 2 if text2 is not None else 1, texts, longest)
+    texts.rows = _rows(table, names, 1 if columns[1][1] is None else 2, texts, longest)
     return texts
 
 

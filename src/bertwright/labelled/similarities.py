@@ -123,9 +123,11 @@ def _pair(table: Table, file: File) -> tuple[str, str]:
                 file.log.warn(f"it has no names of columns; columns 1 and 2 are read as {what}")
                 return "1", "2"
     if chosen.text is None or chosen.text2 is None:
+        if not chosen.texts():
+            what = "no known pair of columns (anchor and positive, sentence1 and sentence2, ...)"
+            raise table.error(what, "--text COLUMN --text2")
         missing = "--text" if chosen.text is None else "--text2"
-        what = "no known pair of columns (anchor and positive, sentence1 and sentence2, ...)"
-        raise table.error(what if not chosen.texts() else "one text named only", missing)
+        raise table.error("one text named only", missing)
     return table.named(chosen.text, "--text"), table.named(chosen.text2, "--text2")
 
 

@@ -40,11 +40,11 @@ def read_pairs(path: str) -> list[SimilarityExample]:
     try:
         read = read_examples(path, PAIRS)
     except DataError as error:
-        if not error.options:
+        what, no_columns, _ = str(error).partition(". Name one")
+        if not no_columns:
             raise
         raise DataError(
-            f"{str(error).partition('. Name one')[0]}. Rename the two columns of --pairs to anchor "
-            "and positive"
+            f"{what}. Rename the two columns of --pairs to anchor and positive"
         ) from error
     examples = cast(Sequence[SimilarityExample], read.examples)
     if form_of(examples) == "scores":

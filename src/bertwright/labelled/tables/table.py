@@ -96,13 +96,11 @@ class Table:
 
     def error(self, what: str, option: str) -> DataError:
         """Return the error for a table that has `what`, with the option that names a column."""
-        options = [*self.guess]
-        if option.startswith("--") and option.split()[-1] not in options:
-            options += [*option.split(), "COLUMN"]
+        is_meant = option.split()[-1] in self.guess
         return DataError(
             f"{self.name} has {what}; it has {listed(self.columns)}{self.first}. Name one: "
             f"{option} COLUMN",
-            options if option.startswith("--") else (),
+            self.guess if is_meant else (),
         )
 
     def known(self, what: str, option: str, used: Sequence[str | None] = ()) -> str | None:
