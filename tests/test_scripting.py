@@ -12,11 +12,14 @@ import pytest
 import bertwright
 from bertwright import scripting
 from bertwright.config import values
+from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.texts import CLASSES
+from bertwright.models.catalogue import MODELS, system_of_folder, trainable
+from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
 from tests.recipes.sample import build_data, mapping_of
 from tests.recipes.task_files import write_model
 
@@ -117,6 +120,49 @@ def test_a_run_has_its_log_its_model_and_its_page(model: Path, tmp_path: Path) -
     assert run.report.name == "report.html"
     config = values.read_toml(out / "config.toml")
     assert (config["train"], config["epochs"]) == ("train (30 rows)", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("named", "preset"),
+    [
+        ({"system": "gpt", "preset": "mini"}, "gpt-mini"),
+        ({"preset": "gpt-mini"}, "gpt-mini"),
+        ({"model": "gpt-mini"}, "gpt-mini"),
+        ({"config": {"model": "gpt-mini"}}, "gpt-mini"),
+        ({"system": "bert-ltr", "preset": "tiny"}, "bert-tiny-ltr"),
+        ({"system": "word2vec", "preset": "cbow"}, "word2vec-cbow"),
+        ({"system": "gpt2"}, "gpt2-mini"),
+        ({"preset": "tiny"}, "bert-tiny"),
+    ],
+)
+def test_a_system_and_its_preset_have_the_names_of_the_catalogue(
+    named: dict[str, Any], preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[RunConfig] = []
+
+    def run(config: RunConfig, *_: Any, **__: Any) -> Path:
+        trained.append(config)
+        return tmp_path
+
+    monkeypatch.setattr(scripting.pretraining, "pretrain", run)
+    bertwright.pretrain("shards", out=tmp_path / "run", epochs=1, progress=False, **named)
+    assert trained[0].model == preset
+    assert preset in type(trained[0]).presets
+
+
+def test_every_name_of_a_comparison_is_one_of_the_catalogue() -> None:
+    for rung in RUNGS.values():
+        assert rung.system in trainable()
+        assert rung.name == rung.system or rung.is_that_of or rung.name not in trainable()
+    for system in trainable():
+        assert system in RUNGS or system in NO_RUNGS
+
+
+def test_a_model_type_that_is_not_the_name_of_its_system(tmp_path: Path) -> None:
+    assert system_of_folder({"model_type": "openai-gpt"}, tmp_path).name == "gpt"
+    assert MODELS["gpt"].load().names.model_type == "openai-gpt"
+    with pytest.raises(DataError, match="openai-gpt"):
+        system_of_folder({"model_type": "t5"}, tmp_path)
 
 
 @pytest.mark.parametrize(

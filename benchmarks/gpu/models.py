@@ -56,7 +56,7 @@ SMALL_BERT: dict[str, Any] = {**ENCODER_DECODER, "max_position_embeddings": 512}
 RUNS: dict[str, dict[str, Any]] = {
     "bert": {"model": "bert-tiny", "architecture": ENCODER_DECODER},
     "bert-ltr": {"model": "bert-tiny-ltr", "architecture": ENCODER_DECODER},
-    "openai-gpt": {"architecture": TINY},
+    "gpt": {"architecture": TINY},
     "gpt2": {"architecture": TINY},
     "transformer": {"architecture": ENCODER_DECODER, "sequence_length": 32},
     "bert2rnd": {

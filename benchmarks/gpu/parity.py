@@ -88,7 +88,7 @@ def run(checks: Checks, device: Device) -> None:
                 most=12,
             )
         checks.run("a step that is not finite", lambda: check_bad_step(device, folder), most=10)
-        for system in ("gpt2", "openai-gpt", "bert-ltr"):
+        for system in ("gpt2", "gpt", "bert-ltr"):
             checks.run(
                 f"generation by {system}",
                 lambda: check_generation(device, system, folder),  # noqa: B023

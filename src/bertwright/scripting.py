@@ -36,7 +36,7 @@ from bertwright.inference.model import Model, load
 from bertwright.inference.predict_file import evaluate_file
 from bertwright.labelled.source import Rows
 from bertwright.labelled.tables.columns import make_columns
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import system_and_preset, system_of, trainable
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare import ladder as ladders
@@ -175,7 +175,7 @@ def pretrain(
     data: str | Path,
     *,
     out: str | Path,
-    system: str = "bert",
+    system: str | None = None,
     preset: str | None = None,
     config: RunConfig | Mapping[str, Any] | str | Path | None = None,
     resume: bool = False,
@@ -192,8 +192,9 @@ def pretrain(
     Args:
         data: the folder of shards.
         out: the folder of the run.
-        system: the kind of model to train, as `bert` or `gpt`.
-        preset: the size of the model, as `mini` or `bert-mini`.
+        system: the kind of model to train, as `bert` or `gpt`; None: that of `preset` or of the
+            key `model`, which names a preset as `--model` does, or else BERT.
+        preset: the size of the model, as `mini`, or the whole name, as `bert-mini`.
         config: settings to start from: a configuration, a mapping or a TOML file.
         resume: continue the run in `out`, or start it if there is none.
         overwrite: replace the run in `out`.
@@ -210,12 +211,14 @@ def pretrain(
         MissingExtra: a package that `log_to` needs is not installed.
         Interrupted: Ctrl-C was pressed; the run is saved, and `resume=True` continues it.
     """
-    if system not in trainable():
-        raise ConfigError(f"no system {system!r}; expected {', '.join(trainable())}")
+    named = _mapping(config) | settings
+    if isinstance(config, RunConfig) and system is None:
+        system = system_of(config).name
+    system, model = system_and_preset(system, preset or named.get("model"))
     cls = trainable()[system]
     given: dict[str, Any] = {"data": str(data), "out": str(out)}
-    if preset is not None:
-        given["model"] = preset if preset in cls.presets else f"{system}-{preset}"
+    if model is not None:
+        given["model"] = model
     targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     if "tensorboard" in targets:
         given["log"] = {"tensorboard": True}

@@ -70,7 +70,7 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "awd-lstm": {"architecture": {"embedding_size": 12, "hidden_size": 20, "dropout_scale": 0.5}},
     "elmo": {"architecture": {"dim": 12, "projection_dim": 8, "output_size": 40}},
-    "openai-gpt": {"architecture": {**GPT, "num_attention_heads": 3}},
+    "gpt": {"architecture": {**GPT, "num_attention_heads": 3}},
     "gpt2": {"architecture": GPT},
     "memory-network": {
         "architecture": {"hidden_size": 12, "memory_size": 6},

@@ -48,7 +48,7 @@ def test_a_new_model_predicts_tokens_by_frequency(system: str, tmp_path: Path) -
     assert sample_training_tokens(config, shards).size == counts.sum() - len(counts)
 
 
-@pytest.mark.parametrize("system", ["openai-gpt", "gpt2"])
+@pytest.mark.parametrize("system", ["gpt", "gpt2"])
 def test_a_new_gpt_predicts_tokens_by_frequency_without_an_output_bias(
     system: str, tmp_path: Path
 ) -> None:

@@ -115,7 +115,7 @@ CHOICES = [
 ]
 STEPS: dict[str, Callable[[Path], Any]] = {
     "bert": pretraining("bert", build_data),
-    "gpt": pretraining("openai-gpt", build_data),
+    "gpt": pretraining("gpt", build_data),
     "gpt2": pretraining("gpt2", build_data),
     "awd-lstm": pretraining("awd-lstm", build_data),
     "nnlm": pretraining("nnlm", build_data),

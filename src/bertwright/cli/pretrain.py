@@ -18,7 +18,7 @@ from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.console import say
 from bertwright.errors import ConfigError
-from bertwright.models.catalogue import system_of_model, trainable
+from bertwright.models.catalogue import system_name, system_of_model, trainable
 
 
 def verb_for(words: Sequence[str]) -> Callable[..., None]:
@@ -36,7 +36,7 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
         file = values.read_toml(find_file(given["config"], ("pretrain",)))
         given |= {name: given[name] or file.get(name) for name in ("model", "init")}
     model, init = (None if given[name] == "none" else given[name] for name in ("model", "init"))
-    system = None if model or not init else _model_type(Path(values.at_home(init)))
+    system = None if model or not init else _system_of(Path(values.at_home(init)))
     name = system if system in trainable() else system_of_model(model)
     _refuse_ignored(words, name, trainable()[name])
     return _verb(trainable()[name])
@@ -151,13 +151,14 @@ def _given(words: Sequence[str], name: str) -> str | None:
     return found[-1] if found else None
 
 
-def _model_type(init: Path) -> str | None:
-    """Return `model_type` of the config.json in a folder or in a run's checkpoints, or None."""
+def _system_of(init: Path) -> str | None:
+    """Return the system that the config.json of a folder or of a run's checkpoints names, or
+    None."""
     runs = init.parent.glob("*/config.json") if init.name == "latest" else []
     for path in (init / "config.json", *init.glob("checkpoints/*/config.json"), *runs):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):  # `recipes.pretrain` reports what is wrong with it
             continue
-        return str(content.get("model_type")) if isinstance(content, dict) else None
+        return system_name(str(content.get("model_type"))) if isinstance(content, dict) else None
     return None

@@ -27,6 +27,7 @@ from bertwright.models.bert2rnd.config import Bert2RndConfig, Bert2RndRun
 from bertwright.models.distilbert.config import DistilBertConfig, DistilBertRun
 from bertwright.models.electra.config import ElectraConfig, ElectraRun
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
+from bertwright.models.gpt.config import MODEL_TYPE as GPT_MODEL_TYPE
 from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
 from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
 from bertwright.models.modernbert.config import ModernBertConfig, ModernBertRun
@@ -236,7 +237,7 @@ MODELS: dict[str, Entry] = {
     "seq2seq": Entry(Seq2SeqConfig, Seq2SeqRun, _seq2seq),
     "awd-lstm": Entry(AwdLstmConfig, AwdLstmRun, _awd_lstm),
     "elmo": Entry(ElmoConfig, ElmoRun, _elmo),
-    "openai-gpt": Entry(GptConfig, GptRun, _gpt),
+    "gpt": Entry(GptConfig, GptRun, _gpt),
     "gpt2": Entry(Gpt2Config, Gpt2Run, _gpt2),
     "memory-network": Entry(MemoryNetworkConfig, MemoryNetworkRun, _memory_network),
     "ngram": Entry(NgramConfig, NgramRun, _ngram),
@@ -247,9 +248,16 @@ MODELS: dict[str, Entry] = {
     "word-vectors": Entry(WordVectorsConfig, None, _word_vectors),
     "model2vec": Entry(StaticConfig, None, _model2vec),
 }
-"""The systems by the `model_type` in the `config.json` of their checkpoints. A run trains the first
-unless it names another.
+"""The systems by name: `--systems`, Python's `system`, and the `model_type` in the `config.json` of
+their checkpoints, but for those in `MODEL_TYPES`. A run trains the first unless it names another.
 """
+MODEL_TYPES = {GPT_MODEL_TYPE: "gpt"}
+"""The `model_type` of a `config.json` -> the name of its system, where they differ."""
+
+
+def system_name(model_type: str) -> str:
+    """Return the name of the system whose `config.json` has a `model_type`."""
+    return MODEL_TYPES.get(model_type, model_type)
 
 
 def trainable() -> dict[str, type[RunConfig]]:
@@ -286,14 +294,15 @@ def system_of_folder(content: Mapping[str, Any], path: Path) -> System:
         DataError: no system has this `model_type`.
     """
     name = content.get("model_type", "bert")
-    if not isinstance(name, str) or name not in MODELS:
+    if not isinstance(name, str) or system_name(name) not in MODELS:
         shown = repr(name) if len(repr(name)) <= 60 else f"{repr(name)[:60]}..."
+        known = [*MODEL_TYPES, *(name for name in MODELS if name not in MODEL_TYPES.values())]
         raise DataError(
-            f"'model_type' in {path} is {shown}; expected one of {', '.join(MODELS)}: take "
+            f"'model_type' in {path} is {shown}; expected one of {', '.join(known)}: take "
             "a model of that type (most of BGE, E5 in English, GTE and MiniLM are BERTs), or run "
             "this one with transformers"
         )
-    return MODELS[name].load()
+    return MODELS[system_name(name)].load()
 
 
 def system_of_model(model: str | None) -> str:
@@ -313,6 +322,33 @@ def system_of_model(model: str | None) -> str:
     near = near or get_close_matches(model, known, n=1)
     meant = f"; did you mean {', '.join(near)}?" if near else ""
     raise ConfigError(f"no model {model!r}; expected {', '.join(known)}{meant}")
+
+
+def system_and_preset(system: str | None, size: str | None) -> tuple[str, str | None]:
+    """Return the names of a system and of its preset that Python's arguments mean.
+
+    `size` is a preset (`bert-mini-ltr`), or what the name of one adds to that of its system
+    (`mini`). Without a system it is a preset of any, or a size of the first system.
+
+    Raises:
+        ConfigError: there is no such system, or the system has no such preset.
+    """
+    runs = trainable()
+    if system is not None and system not in runs:
+        near = get_close_matches(system, runs, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"no system {system!r}; expected {', '.join(runs)}{meant}")
+    if size is None:
+        return system or system_of_model(None), None
+    first = system or system_of_model(None)
+    for name in runs[first].presets:
+        if name == size or sorted(name.split("-")) == sorted(f"{first}-{size}".split("-")):
+            return first, name
+    if system is None:
+        return system_of_model(size), size
+    raise ConfigError(
+        f"{system} has no preset {size!r}; expected {', '.join(runs[system].presets)}"
+    )
 
 
 def system_that(can: Callable[[System], bool], config: object, what: str) -> System:

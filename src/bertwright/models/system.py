@@ -115,7 +115,7 @@ class System:
     """One system: its model, its objectives and its pre-training."""
 
     name: str
-    """The `model_type` in the `config.json` of its checkpoints."""
+    """The name in the catalogue, which is also the `model_type` of its `config.json`."""
     config: type[Any]
     """C, the class of its models' configurations: a frozen dataclass."""
     encoder: Callable[[Any], Encoder]
@@ -126,6 +126,8 @@ class System:
     """By name, (C, encoder) -> objective: returns a new pre-training head for the encoder."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """The factors of the objectives' gradients by name; 1 for those not named."""
+    model_type: str | None = None
+    """The `model_type` of its `config.json`, if that is not the name."""
     layout: type[Layout[Any]] = Layout
     """The layout of its models' folders."""
     layouts: Mapping[str, type[Layout[Any]]] = field(default_factory=dict)
@@ -168,7 +170,7 @@ class System:
     @cached_property
     def names(self) -> Layout[Any]:
         """The layout of its models' folders."""
-        return self.layout(self.name, self.config)
+        return self.layout(self.model_type or self.name, self.config)
 
     def mappings(self, config: Any) -> Parts:
         """Return all parameters of a model by part, with their names in a file."""

@@ -18,7 +18,7 @@ from bertwright.config.run import RunConfig
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards, open_shards, read_shards_manifest
 from bertwright.errors import BertwrightError, ConfigError
-from bertwright.models.catalogue import system_of, system_of_model, trainable
+from bertwright.models.catalogue import system_name, system_of, system_of_model, trainable
 from bertwright.recipes.learned.catalogue import page_of
 from bertwright.recipes.learned.run import FinishedRun
 from bertwright.recipes.run_folder import CONFIG, read_saved
@@ -37,7 +37,7 @@ def read_run_config(run: Path) -> RunConfig:
     name = None
     if content.get("model") is None and content.get("init") is not None:
         model = json.loads((find_checkpoint(run) / "config.json").read_text(encoding="utf-8"))
-        name = model.get("model_type")
+        name = system_name(model.get("model_type"))
     cls = trainable()[name if name in trainable() else system_of_model(content.get("model"))]
     return read_saved(run, cls)
 
@@ -58,7 +58,7 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
     manifest = read_shards_manifest(folder)
     if model is None:
         masks = "mask" in manifest["tokenizer"]["special"]
-        fits = "transformer" if manifest.get("parallel") else "bert" if masks else "openai-gpt"
+        fits = "transformer" if manifest.get("parallel") else "bert" if masks else "gpt"
         model = trainable()[fits].default_model
     run = trainable()[system_of_model(model)]
     for key in keys.keys() - {field.name for field in fields(run)}:

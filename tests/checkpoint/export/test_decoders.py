@@ -219,7 +219,7 @@ def test_openvino_gives_the_same(name: str, tmp_path: Path) -> None:
 def test_models_without_such_graphs() -> None:
     learner = learner_of("gpt")
     del learner.objectives["next_token"]
-    with pytest.raises(ConfigError, match="this model is a openai-gpt with no head"):
+    with pytest.raises(ConfigError, match="this model is a gpt with no head"):
         graphs_of(learner)
     lstm = make_learner(Seq2SeqConfig(**SOURCE_SIZES, embedding_size=10), ["translation"])
     with pytest.raises(ConfigError, match="this model is a seq2seq with translation"):

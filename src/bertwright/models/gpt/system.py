@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
+from bertwright.models.gpt.config import MODEL_TYPE, Gpt2Config, Gpt2Run, GptConfig, GptRun
 from bertwright.models.gpt.encoder import Gpt, Gpt2, gpt_spec
 from bertwright.models.gpt.huggingface import Gpt2Layout, GptLayout
 from bertwright.models.gpt.initialization import initialize_gpt
@@ -18,7 +18,8 @@ def next_token(config: GptConfig, encoder: Encoder) -> NextToken:
 
 
 GPT = System(
-    name="openai-gpt",
+    name="gpt",
+    model_type=MODEL_TYPE,
     config=GptConfig,
     encoder=Gpt,
     spec=gpt_spec,

@@ -228,7 +228,7 @@ _ALL = (
     Rung(
         "gpt",
         "GPT",
-        "openai-gpt",
+        "gpt",
         "gpt-mini",
         "wordpieces",
         "The decoder of a Transformer is trained as a language model and then fine-tuned whole: "
@@ -303,5 +303,5 @@ NO_RUNGS: Mapping[str, str] = {
     "electra": "it trains two encoders at once; train it by bertwright pretrain",
 }
 """The reason for each system of the catalogue that is not a rung."""
-SAME: Mapping[str, str] = {"openai-gpt": "gpt", "n-gram": "ngram", "gpt-2": "gpt2"}
+SAME: Mapping[str, str] = {"n-gram": "ngram", "gpt-2": "gpt2"}
 """The name of the rung for each alternative name."""

@@ -84,7 +84,7 @@ LEARNED: dict[str, Callable[[], Page]] = {
     "seq2seq": _translation,
     "awd-lstm": _language_model,
     "elmo": _layers,
-    "openai-gpt": _language_model,
+    "gpt": _language_model,
     "gpt2": _language_model,
     "memory-network": _memory_network,
     "ngram": _ngram,
