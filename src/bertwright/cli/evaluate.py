@@ -158,6 +158,7 @@ def evaluate(
         with atomic_file(out, options.overwrite) as file:
             json.dump(plain(found), file, ensure_ascii=False, indent=1)
             file.write("\n")
+    say(f"{found['data']['file']}: {found['data']['format']}")
     for warning in found["warnings"]:
         say(f"warning: {warning}")
     if options.json:

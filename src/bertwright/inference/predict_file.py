@@ -71,6 +71,7 @@ def evaluate_file(
     task = with_bleu_tokenizer(model.tasks[name], bleu_tokenize)
     options = replace(reading(task, bad_rows, form), label_map=label_map or {})
     read = read_examples(path, kind_of(task.kind).reader, columns, options)
+    read = replace(read, examples=read.of_part("test", "dev"))
     task, about_none = with_threshold(task, null_threshold, read.unanswerable)
     task = kind_of(task.kind).evaluated(task, read.examples)
     runner = model.runner

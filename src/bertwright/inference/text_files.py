@@ -234,16 +234,23 @@ def _from_table(
             names.append(table.find(None, "texts", option))
     total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
     texts = Texts(log.name, iter(()), log, total=total)
-    texts.rows = _rows(table, names, 1 if columns[1][1] is None else 2, texts, longest)
+    rows = table.read(names)
+    if table.unread:
+        log.warn(f"not read: {', '.join(table.unread)}")
+    texts.rows = _rows(rows, names, 1 if columns[1][1] is None else 2, texts, longest)
     return texts
 
 
 def _rows(
-    table: Table, names: list[str], of_text: int, texts: Texts, longest: int | None
+    rows: Iterator[tuple[int, list[Any]]],
+    names: list[str],
+    of_text: int,
+    texts: Texts,
+    longest: int | None,
 ) -> Iterator[tuple[Text, str]]:
-    """Yield the rows of a table, whose first `of_text` columns are the text or pair."""
+    """Yield the rows of a table, in which the first `of_text` columns are the text or pair."""
     log = texts.log
-    for line, values in table.rows(names):
+    for line, values in rows:
         parts = [_string(value) for value in values[:of_text]]
         if any(part is None for part in parts):
             bad = parts.index(None)

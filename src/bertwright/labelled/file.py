@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,8 +10,9 @@ from typing import Literal
 from bertwright.config.task import Form, Scheme
 from bertwright.errors import DataError
 from bertwright.labelled.examples import Example
-from bertwright.labelled.source import BadRowLog, BadRows, Source
+from bertwright.labelled.source import BadRowLog, BadRows, Source, shorten
 from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.tables.parts import PARTS, find_folds, find_parts
 from bertwright.labelled.tables.table import Table, plain_text, read_table
 
 
@@ -35,6 +37,13 @@ class Stream:
     is known only for SQuAD JSON, which marks such questions.
     """
 
+    parts: Mapping[int, str] = field(default_factory=dict)
+    """The part of the data set (train, dev or test) of the example at each line, if a column of the
+    file says so; complete when all examples are read.
+    """
+    split: str = ""
+    """The column that says so."""
+
     @property
     def warnings(self) -> list[str]:
         """All warnings; complete when all examples are read."""
@@ -46,6 +55,19 @@ class Read(Stream):
     """The examples of one file, all in memory."""
 
     examples: Sequence[Example]
+
+    def of_part(self, *parts: str) -> list[Example]:
+        """Return the examples of the first of these parts that the file has, with a warning of the
+        others; all examples if the file has only one part, or none of these.
+        """
+        of_each = [self.parts.get(each.line, "") for each in self.examples]
+        counts = Counter(of_each)
+        part = next((each for each in parts if counts[each]), None)
+        if part is None or len(counts) == 1:
+            return list(self.examples)
+        shown = ", ".join(f"{counts[each]:,} for {each}" for each in PARTS if counts[each])
+        self.log.warn(f"rows by the column {self.split}: {shown}; taken are those for {part}")
+        return [each for each, own in zip(self.examples, of_each, strict=True) if own == part]
 
 
 @dataclass(frozen=True)
@@ -121,6 +143,15 @@ class File:
             names = [*self.chosen.names(), *hint.names()]
             table = read_table(self.source, "tsv" if is_plain_text else self.form, names, self.log)
         self.chosen = self.chosen.or_of(hint, table.columns)
+        if self.options.require_labels:
+            rows = table.sample()
+            table.split = find_parts(table.columns, rows)
+            if (fold := find_folds(table.columns, rows)) and fold not in self.chosen.names():
+                self.log.warn(
+                    f"the column {shorten(fold)} has numbers of folds, which are not read: the "
+                    "rows of all folds are read alike. To hold out a fold, write it to a file of "
+                    "its own: --dev FILE"
+                )
         return table
 
     def label(self, table: Table, what: str, used: Sequence[str | None] = ()) -> str | None:
@@ -145,6 +176,13 @@ class File:
         """Return the stream of `examples`. `form` describes the format, or is the table whose
         `columns`, and `more` columns, were read.
         """
-        if isinstance(form, Table):
-            form = f"{form.format} with the columns {', '.join([*columns.names(), *more])}"
-        return Stream(examples, columns, form, self.log, self.source)
+        if not isinstance(form, Table):
+            return Stream(examples, columns, form, self.log, self.source)
+        read = ", ".join([*columns.names(), *more])
+        title = f"{form.format} with the columns {read}"
+        if form.unread:
+            title += f"; not read: {', '.join(map(str, form.unread[:20]))}"
+            title += f" and {len(form.unread) - 20} more" if len(form.unread) > 20 else ""
+        stream = Stream(examples, columns, title, self.log, self.source)
+        stream.parts, stream.split = form.parts, form.split or ""
+        return stream

@@ -28,7 +28,10 @@ def read_span(file: File) -> Stream:
     question = table.find(file.chosen.text, "questions", "--text")
     context = table.find(file.chosen.text2, "passages", "--text2")
     columns = Columns(question, context, file.label(table, "answers"))
-    stream = file.stream(_examples(file, table, columns), columns, table)
+    examples = _examples(file, table, columns)
+    if is_squad:
+        table.unread = ()  # what SQuAD's questions have besides is of no use here
+    stream = file.stream(examples, columns, table)
     stream.unanswerable = is_squad and any(
         row.get("is_impossible") is True for row in file.source.json
     )

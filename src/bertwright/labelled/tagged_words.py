@@ -361,11 +361,12 @@ def read_words(file: File, table: Table) -> Stream:
     sentences = table.find(None, "sentences", "--text", columns.names())
     document = table.known("documents", "--text")
     names = columns.names()
+    table_rows = table.read([*names, sentences, *([document] if document else [])])
 
     def rows() -> Iterator[_Word]:
         documents: dict[str, int] = {}
         key, current = (-1, 0), ""
-        for line, values in table.rows([*names, sentences, *([document] if document else [])]):
+        for line, values in table_rows:
             cells = [str(each).strip() for each in values]
             if "\n" in cells[0]:
                 raise DataError(

@@ -7,6 +7,7 @@ the same metrics; this file is for models that were not fine-tuned for similarit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -48,6 +49,7 @@ def evaluate_vectors(
     """
     options = ReadOptions(format=form, label_map=label_map or {}, bad_rows=bad_rows)
     read = read_examples(path, PAIRS, columns, options)
+    read = replace(read, examples=read.of_part("test", "dev"))
     examples = cast(Sequence[SimilarityExample], read.examples)
     task = as_evaluated(TaskConfig("similarity"), examples)
     predictions = predict_pairs(model, task, examples, on_progress)

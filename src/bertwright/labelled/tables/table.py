@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -35,6 +35,7 @@ from bertwright.labelled.source import (
 )
 from bertwright.labelled.tables.columns import NAMES, is_known, plain
 from bertwright.labelled.tables.guess import is_unknown_header
+from bertwright.labelled.tables.parts import part_of
 from bertwright.labelled.tables.quotes import split_tsv
 from bertwright.text.corpus.files import open_bytes
 from bertwright.text.parquet import parquet_rows
@@ -77,6 +78,14 @@ class Table:
     """
     guess: tuple[str, ...] = ()
     """Options that name the columns that are probably meant, for messages."""
+    split: str | None = None
+    """The column that says which rows are for training, and which for evaluation, if it is read."""
+    parts: dict[int, str] = field(default_factory=dict)
+    """The part of the data set (train, dev or test) of the row at each line; empty without
+    `split`.
+    """
+    unread: tuple[str, ...] = ()
+    """The columns that are not read; known when `read` was called."""
 
     def has(self, name: str) -> bool:
         """Return whether there is a column with this name, or with this number from 1."""
@@ -128,31 +137,57 @@ class Table:
         free = {plain(name): name for name in reversed(self.columns) if name not in used}
         return next((free[name] for name in NAMES["ids"][0] if name in free), None)
 
+    def read(self, names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        """Return the rows with these columns, and note which others there are."""
+        self.unread = tuple(name for name in self.columns if name and name not in names)
+        return self.rows(names)
+
     def examples(
         self, columns: Sequence[str | None], make: Callable[[Row, str, int], E | None]
     ) -> Iterator[E]:
-        """Yield what `make` returns for each row, and skip rows for which it returns None.
+        """Return an iterator of what `make` returns for each row, without rows for which it is
+        None.
 
         `make` is given the values of `columns`, the row's id ("" if it has none) and its line. A
         row for which it raises `BadValue` is a bad row, unless all of `columns` are empty there and
         the log skips such rows.
         """
-        names = read = [name for name in columns if name is not None]
+        names = [name for name in columns if name is not None]
         id_ = self.id(names)
-        names = [*names, id_] if id_ else names
-        for line, values in self.rows(names):
+        names += [id_] if id_ else []
+        split = None if self.split in names else self.split
+        return self._examples(
+            names, id_, split, self.read([*names, split] if split else names), make
+        )
+
+    def _examples(
+        self,
+        names: Sequence[str],
+        id_: str | None,
+        split: str | None,
+        rows: Iterator[tuple[int, list[Any]]],
+        make: Callable[[Row, str, int], E | None],
+    ) -> Iterator[E]:
+        for line, values in rows:
+            part = "" if split is None else part_of(values.pop())
             row: Row = dict(zip(names, values, strict=True))
             identifier = row.get(id_)
             try:
+                if part is None:
+                    expected = "train, dev or test"
+                    raise BadValue(f"unknown value in the column {split}", "", expected)
                 example = make(row, "" if identifier is None else str(identifier), line)
             except BadValue as error:
-                is_empty = not any(str(row[name] or "").strip() for name in read)
+                read = (value for name, value in row.items() if name != id_)
+                is_empty = not any(str(value or "").strip() for value in read)
                 if is_empty and self.log.skips_empty:
                     self.log.skipped.add(line, "empty row")
                 else:
                     self.log.bad(line, *error.args)
                 continue
             if example is not None:
+                if part:
+                    self.parts[line] = part
                 yield example
 
 

@@ -140,7 +140,7 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
     test = None
     if task.test is not None:
         as_train = replace(files, dev_text=None, dev_text2=None, dev_label=None)
-        test = list(read_labelled(task.test, kind, as_train, say, read, labels).examples)
+        test = read_labelled(task.test, kind, as_train, say, read, labels).of_part("test", "dev")
     made = TaskConfig(
         kind=kind.name, labels=labels, multi_label=files.multi_label, scheme=read.scheme
     )

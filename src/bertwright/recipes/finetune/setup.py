@@ -162,7 +162,7 @@ def set_up(
     )
     if files.dev is None:
         warnings = [
-            f"no dev file: {len(dev)} of {len(read.examples)} examples of {files.train} are "
+            f"no dev file: {len(dev)} of {len(train) + len(dev)} examples of {files.train} are "
             "held out to evaluate on"
         ]
     else:
@@ -235,7 +235,8 @@ def read_split(
     train: Rows | None = None,
     dev: Rows | None = None,
 ) -> Split:
-    """Read the labelled files of a task. Without a dev file, some examples are held out.
+    """Read the labelled files of a task. Without a dev file, the rows for dev are those that a
+    column of the training file names, or some examples that are held out.
 
     Args:
         kind: the kind of task.
@@ -249,11 +250,17 @@ def read_split(
         DataError: a file cannot be read, or has only one label or too few examples.
     """
     read = read_labelled(train or files.train, kind, files, say)
-    labels = find_labels(kind, read, files.train)
+    examples = read.of_part("train")
+    own_dev: list[Example] = []
+    if files.dev is None and len(examples) < len(read.examples) and "dev" in read.parts.values():
+        own_dev = read.of_part("dev")
+    labels = find_labels(kind, replace(read, examples=[*examples, *own_dev]), files.train)
+    if own_dev:
+        return Split(read, read, labels, examples, own_dev)
     if files.dev is None:
-        return Split(read, read, labels, *hold_out(read.examples, kind, seed))
+        return Split(read, read, labels, *hold_out(examples, kind, seed))
     dev_read = read_labelled(dev or files.dev, kind, files, say, like=read, labels=labels)
-    return Split(read, dev_read, labels, list(read.examples), list(dev_read.examples))
+    return Split(read, dev_read, labels, examples, dev_read.of_part("dev", "test"))
 
 
 def draw(examples: list[Example], most: int | None, seed: int) -> list[Example]:
