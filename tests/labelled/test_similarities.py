@@ -40,6 +40,7 @@ def test_pairs_triplets_scores_and_labels(tmp_path: Path) -> None:
     assert values(several) == [("a", "p", ("m", "n"), 1.0)]
     sts = read(tmp_path, "index\tsentence1\tsentence2\tscore\n7\ta\tb\t3.8\n")
     assert values(sts) == [("a", "b", (), 3.8)]
+    assert [getattr(each, "is_score", None) for each in sts.examples] == [True]
     assert sts.examples[0].id == "7"
     sick = (
         "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t4\tNO\n"

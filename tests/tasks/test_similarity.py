@@ -179,6 +179,7 @@ def test_forms() -> None:
         with pytest.raises(DataError, match=f"--label-map.*{way}"):
             form_of(pairs)
         assert form_of(pairs, scores=(0.0, 5.0)) == "scores"  # of a model trained on scores
+        assert form_of([replace(each, is_score=True) for each in pairs]) == "scores"
     assert form_of([Pair("a", "b", label=float(n)) for n in range(6)]) == "scores"
     with pytest.raises(DataError, match="line 7"):
         form_of([Pair("a", "b", label=1.0), Pair("a", "b", label="yes", line=7)])

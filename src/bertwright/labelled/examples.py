@@ -108,6 +108,8 @@ class SimilarityExample:
     """How similar the two are, or the class of the pair; 1 for a pair that is known to belong
     together without a column that says so; None if nothing is known.
     """
+    is_score: bool = field(default=False, compare=False)
+    """Whether the name of the label's column says that the label is a score."""
     document: str = ""
     """The document that both texts are from, if it is known."""
     targets: tuple[Float32s, ...] = field(default=(), compare=False, repr=False)

@@ -32,6 +32,7 @@ from bertwright.labelled.tables.table import Row, Table, read_text
 
 _NUMBERED = re.compile(r"(hard_)?negatives?_?\d+")
 _WORD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+_SCORES = ("score", "scores", "relatedness_score", "similarity_score", "similarity")
 _DOCUMENTS = ("document_id", "doc_id")
 Rows = Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
 _TRUE = {"true": 1.0, "false": 0.0}
@@ -70,7 +71,7 @@ def read_similarities(file: File) -> Stream:
         value = _value(row[label])
         shortest = f"{value:g}" if isinstance(value, float) else value  # 1.0 has the name 1 too
         renamed = names.get(str(row[label]).strip(), names.get(shortest, value))
-        return replace(example, label=_value(renamed))
+        return replace(example, label=_value(renamed), is_score=plain(label) in _SCORES)
 
     read = [*columns.names(), *([] if document is None else [document])]
     return file.stream(table.examples(read, make), columns, table)

@@ -6,7 +6,8 @@
 | 0 and 1, or classes such as `duplicate` | `labels` | `cosent` |
 | classes of inference (`entailment`, `contradiction`) | `labels` | `in-batch`: entailed texts are \
 positives, contradicting ones hard negatives (Gao et al. 2021, SimCSE, section 4) |
-| two to four of the numbers 0 to 4 (without 0 and 1 alone) | an error, as they may be classes | |
+| two to four of the numbers 0 to 4 (0 and 1 excepted), in a column that is not called score | \
+an error, as they may be classes | |
 | other numbers | `scores` | `cosent` |
 """
 
@@ -75,7 +76,7 @@ def form_of(
     if numbers <= {0.0, 1.0}:
         return "labels"
     may_be_classes = 1 < len(numbers) <= 4 and numbers <= {0.0, 1.0, 2.0, 3.0, 4.0}
-    if may_be_classes and scores == (0.0, 1.0):
+    if may_be_classes and scores == (0.0, 1.0) and not all(each.is_score for each in examples):
         raise _unclear(sorted(numbers))
     return "scores"
 
