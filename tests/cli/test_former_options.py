@@ -81,7 +81,6 @@ def test_a_former_name_is_no_option_of_other_verbs(ran: Ran) -> None:
 
 
 def test_what_an_earlier_version_saved_is_what_a_resumed_run_asks_for(tmp_path: Path) -> None:
-    """A whole run that resumes is in `tests/golden/test_runs.py`."""
     config = BertRun("d", "o", steps=2, validation=ValidationConfig(fraction=0.25)).completed()
     saved = values.to_toml(config).replace("fraction", "share")
     assert saved.count("share") == len(FORMER)

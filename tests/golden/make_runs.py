@@ -1,14 +1,16 @@
 """Tiny runs of every system and a fine-tuned model of every kind, and what they compute.
 
-The runs in `tests/golden/runs` are files that an earlier version wrote. `test_runs.py` holds the
-present code to them: it must load, use, resume, repeat and convert them with equal results. This
-file trains them, and writes what they compute to `tests/golden/expected`. Run it from the
-repository's root where a change of results or of files is meant, and say why in the commit:
+    python tests/golden/make_runs.py --out FOLDER
 
-    python tests/golden/make_runs.py
+trains the runs in `FOLDER/runs` and writes what they compute to `FOLDER/expected`; without `--out`
+into `build/net/runs` and `build/net/expected`, which git ignores. It takes a minute on one core and
+uses the command line and `import bertwright` alone, so that it needs no change when files move.
 
-It takes two or three minutes on one core and uses the command line and `import bertwright` alone,
-so that it needs no change when files move.
+- `net.sh COMMIT` makes them with the code of a commit, and `net.py` compares bit for bit what the
+  present code loads, computes, resumes, repeats and converts.
+- `tests/golden/runs` and `tests/golden/expected` are committed: files that an earlier version
+  wrote, on another computer. `test_runs.py` loads and uses them. Only `--out tests/golden` makes
+  them again.
 
 Every pre-training run is stored as one that stopped half-way: its newest checkpoint is that of half
 its steps, and what `expected` holds of its end is what `--resume` must come to.
@@ -16,6 +18,7 @@ its steps, and what `expected` holds of its end is what `--resume` must come to.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import io
@@ -39,8 +42,9 @@ from threadpoolctl import threadpool_limits
 import bertwright
 from bertwright.cli.app import run as run_verb
 
-FOLDER = Path(__file__).resolve().parent
-RUNS, EXPECTED = FOLDER / "runs", FOLDER / "expected"
+COMMITTED = Path(__file__).resolve().parent
+"""The folder of the committed `runs` and `expected`."""
+DEFAULT_OUT = COMMITTED.parents[1] / "build" / "net"
 CLOCKED = (
     "seconds",
     "tokens_per_second",
@@ -423,8 +427,9 @@ FINETUNED: dict[str, tuple[str, dict[str, Any]]] = {
 """Name of a run -> the name of its labelled files, and its configuration."""
 UNITS = 4
 """Units of the LSTMs of stored heads."""
-UNSTORED = ("elmo-forward", "task-elmo", "elmo-published")
-"""Runs and folders that are too large to store; the test makes them itself first."""
+UNCOMMITTED = ("elmo-forward", "task-elmo", "elmo-published", "tokenizers")
+"""Folders of `runs` that are not committed: runs that are too large, and tokenizers that the shards
+hold too."""
 MULTITASK = {
     "topics": {"kind": "classification", **files("classification"), "max_length": 32, "stride": 8},
     "entities": {"kind": "tagging", **files("tagging"), "max_length": 32, "stride": 8,
@@ -449,9 +454,6 @@ FOREIGN: dict[str, tuple[str, str, str]] = {
     "arpa": ("ngram", "arpa", "foreign/ngram.arpa"),
 }
 """Name of a folder that is read from a foreign file -> the run, `--to` and the file."""
-UNEQUAL_BYTES = {"README.md", "MANIFEST.json", "weights.hdf5"}
-"""Files of a foreign folder whose bytes may differ where nothing else does."""
-
 # What is computed with a run.
 
 
@@ -612,8 +614,9 @@ def predictions(name: str) -> Json:
     of_tasks = MULTITASK if kind == "multitask" else {"task": {**files(kind)}}
     found = {}
     for task, of_task in of_tasks.items():
+        # auto measures the processor, and may choose otherwise another time
+        given = ("--model", name, "--task", task, "--precision", "fp32")
         with scratch() as folder:
-            given = ("--model", name, "--task", task)
             verb("predict", *given, "--input", of_task["dev"], "--out", folder / "out.jsonl")
             lines = (folder / "out.jsonl").read_text("utf-8").splitlines()
         evaluated = answer_of("evaluate", *given, "--data", of_task["dev"], "--no-intervals")
@@ -802,30 +805,7 @@ def records(run: Path | str) -> list[dict[str, Any]]:
 def config_of(run: Path | str) -> dict[str, Any]:
     """The configuration of a run, less the folder it was written to."""
     config = tomllib.loads((Path(run) / "config.toml").read_text("utf-8"))
-    return as_now({key: value for key, value in config.items() if key not in ("out", "tasks")})
-
-
-NEWER_KEYS: tuple[tuple[str, Any], ...] = (
-    ("hold_out", "documents"),  # as all runs held out text before there was another rule
-    ("hold_out", "none"),
-    ("label_map", []),
-    ("bleu_tokenize", "none"),
-    ("hidden_act", "none"),
-    ("intermediate_size", "none"),
-    ("baselines", False),
-)
-"""Keys that the stored runs lack, with the values under which a run is as it was without them."""
-
-
-def as_now(config: dict[str, Any]) -> dict[str, Any]:
-    """The same configuration as it is written now: with the present names of keys, without an
-    `attention` that was not chosen (no stored run has chosen "none"), and without `NEWER_KEYS`."""
-    names = {"share": "fraction", "mask_share": "mask_fraction", "random_share": "random_fraction"}
-    return {
-        names.get(key, key): as_now(value) if isinstance(value, dict) else value
-        for key, value in config.items()
-        if (key, value) not in (("attention", "none"), *NEWER_KEYS)
-    }
+    return {key: value for key, value in config.items() if key not in ("out", "tasks")}
 
 
 def weights_of(run: Path | str) -> Json:
@@ -888,23 +868,13 @@ def stop_half_way(name: str) -> None:
     log.write_text("".join(kept), encoding="utf-8")
 
 
-def round_off(value: Json) -> Json:
-    """A JSON value with floats of nine digits."""
-    if isinstance(value, float):
-        return float(f"{value:.9g}")
-    if isinstance(value, dict):
-        return {key: round_off(each) for key, each in value.items()}
-    return [round_off(each) for each in value] if isinstance(value, list) else value
-
-
-def write(name: str, expected: Json) -> None:
-    """Write what is expected of a run, a line a key of the second level."""
-    lines = []
-    for key, value in round_off(plain(expected)).items():
-        text = json.dumps(value, ensure_ascii=False)
-        lines.append(f" {json.dumps(key)}: {text}")
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
-    (EXPECTED / f"{name}.json").write_text(text, encoding="utf-8")
+def as_text(expected: Json) -> str:
+    """The text of a file of `expected`: a line a key of the first level."""
+    lines = (
+        f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in expected.items()
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def make(name: str) -> dict[str, Json]:
@@ -923,25 +893,43 @@ def uses_of(name: str) -> dict[str, Json]:
     return {use.__name__: plain(use(name)) for use in USES[name]}
 
 
-def main() -> None:
-    """Make everything again."""
-    for folder in (RUNS, EXPECTED):
+def make_all(out: Path) -> None:
+    """Make `out/runs` and `out/expected` again.
+
+    Raises:
+        SystemExit: there is a folder `out/runs` that is not of this file.
+    """
+    runs, expected = out / "runs", out / "expected"
+    if runs.exists() and not expected.is_dir():
+        raise SystemExit(f"{runs} was not written by make_runs.py: name another folder by --out")
+    for folder in (runs, expected):
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-    os.chdir(RUNS)
+        folder.mkdir(parents=True)
+
+    def write(name: str, content: Json) -> None:
+        (expected / f"{name}.json").write_text(as_text(content), encoding="utf-8")
+
+    os.chdir(runs)
     with one_thread():
         write_data()
-        with scratch() as tokenizers:
-            build_shards(Path("shards"), tokenizers)
+        build_shards(Path("shards"), Path("tokenizers"))
         Path("foreign").mkdir()
         for name in USES:
             print(name, flush=True)
-            write(name, {**make(name), **uses_of(name)})
-    for name in UNSTORED:
-        shutil.rmtree(name)
-    write("computer", {"computer": computer()})
-    size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
-    print(f"{size:,} bytes")
+            write(name, plain({**make(name), **uses_of(name)}))
+    if out == COMMITTED:
+        for name in UNCOMMITTED:
+            shutil.rmtree(name)
+    write("computer", {"computer": computer()})  # the last: the folder is complete
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    print(f"{out}: {size:,} bytes")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default: %(default)s")
+    make_all(parser.parse_args().out.resolve())
 
 
 if __name__ == "__main__":

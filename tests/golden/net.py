@@ -1,0 +1,180 @@
+"""The present code computes bit for bit what that of a commit did.
+
+The command is `tests/golden/net.sh COMMIT`: it makes the runs with the code of the commit, names
+their folder by the variable BERTWRIGHT_NET and runs this file, which pytest does not collect by
+itself.
+
+Everything must be equal: figures to the last bit, files to the last byte. What is not compared
+depends on the clock or on the path: the keys `CLOCKED` of logs and results, and `out`. Of warnings
+only their number is compared, for they are sentences.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden import make_runs
+from tests.golden.make_runs import CONVERTED, FINETUNED, FOREIGN, PRETRAINED, USES, verb
+
+if "BERTWRIGHT_NET" not in os.environ:
+    raise RuntimeError("run tests/golden/net.sh COMMIT, which makes the runs that are compared")
+NET = Path(os.environ["BERTWRIGHT_NET"])
+NAMES = sorted(path.stem for path in (NET / "expected").glob("*.json") if path.stem != "computer")
+MOST = 10
+"""Differences that are shown of a run."""
+
+AFTER_CONVERSION = {
+    *("embed", "fill", "next_sentence", "score", "translate", "parse", "answers", "nearest"),
+    "library_predictions",
+}
+"""Of the uses those that are computed with a converted run: one for each head, and vectors."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A copy of the runs as the working directory, and one thread that computes."""
+    if (there := expected("computer")["computer"]) != (here := make_runs.computer()):
+        pytest.exit(f"the runs were made by {there}; here is {here}: remove build/net", 1)
+    folder = tmp_path_factory.mktemp("net") / "runs"
+    shutil.copytree(NET / "runs", folder)
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        with make_runs.one_thread():
+            yield
+    finally:
+        os.chdir(before)
+        shutil.rmtree(folder)
+
+
+@cache
+def expected(name: str) -> dict[str, Any]:
+    """What `make_runs.py` wrote of a run."""
+    content: dict[str, Any] = json.loads((NET / "expected" / f"{name}.json").read_text("utf-8"))
+    return content
+
+
+def differences(ours: Any, golden: Any, place: str = "") -> Iterator[str]:
+    """Where two JSON values differ."""
+    if isinstance(golden, dict) and isinstance(ours, dict):
+        for key in [*golden, *(each for each in ours if each not in golden)]:
+            inside = f"{place}/{key}"
+            if key not in ours:
+                yield f"{inside}: ours is missing, expected {short(golden[key])}"
+            elif key not in golden:
+                yield f"{inside}: ours {short(ours[key])}, not expected"
+            elif key == "warnings":
+                yield from differences(len(ours[key]), len(golden[key]), inside)
+            else:
+                yield from differences(ours[key], golden[key], inside)
+    elif isinstance(golden, list) and isinstance(ours, list) and len(golden) == len(ours):
+        for number, (one, other) in enumerate(zip(ours, golden, strict=True)):
+            yield from differences(one, other, f"{place}/{number}")
+    elif repr(ours) != repr(golden):  # 1 is not 1.0, 0.0 is not -0.0, NaN is NaN
+        yield f"{place}: ours {short(ours)}, expected {short(golden)}"
+
+
+def short(value: Any) -> str:
+    """A value in one line."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def assert_equal(name: str, ours: Any, golden: Any) -> None:
+    """Two JSON values are equal bit for bit."""
+    found = list(differences(make_runs.plain(ours), golden))
+    if found:
+        more = [f"... {len(found) - MOST} more"] if len(found) > MOST else []
+        pytest.fail("\n".join(name + line for line in [*found[:MOST], *more]), pytrace=False)
+
+
+def uses_of(name: str, folder: str) -> dict[str, Any]:
+    """What is computed with `folder`, which was converted from the run `name`."""
+    return {use.__name__: use(folder) for use in USES[name] if use.__name__ in AFTER_CONVERSION}
+
+
+def of(*kinds: dict[str, Any]) -> list[str]:
+    """The names of the runs of these kinds."""
+    return [name for name in NAMES if any(name in kind for kind in kinds)]
+
+
+def test_the_runs_are_those_of_make_runs() -> None:
+    assert sorted(USES) == NAMES
+
+
+@pytest.mark.parametrize("name", of(USES))
+def test_computes_the_same(name: str) -> None:
+    golden = {key: value for key, value in expected(name).items() if key not in ("config", "end")}
+    assert_equal(name, make_runs.uses_of(name), golden)
+
+
+@pytest.mark.parametrize("name", of(PRETRAINED))
+def test_resumes_to_the_same_end(name: str) -> None:
+    out = Path(f"resumed-{name}")
+    shutil.copytree(name, out)
+    verb("pretrain", "--config", out / "config.toml", "--out", out, "--resume")
+    assert_equal(f"{name} resumed", make_runs.end_of(out), expected(name)["end"])
+
+
+@pytest.mark.parametrize("name", of(PRETRAINED, FINETUNED))
+def test_its_configuration_repeats_the_run(name: str) -> None:
+    out = f"repeated-{name}"
+    command = ["finetune", make_runs.kind_of(name)] if name in FINETUNED else ["pretrain"]
+    verb(*command, "--config", Path(name) / "config.toml", "--out", out)
+    end = make_runs.end_of(out)
+    if name in FINETUNED:
+        end |= {"results": make_runs.results_of(out)}
+    ours = {"config": make_runs.config_of(out), "end": end}
+    assert_equal(f"{name} repeated", ours, {key: expected(name)[key] for key in ours})
+
+
+@pytest.mark.parametrize("name", of(PRETRAINED, FINETUNED))
+def test_computes_the_same_when_converted(name: str) -> None:
+    out = CONVERTED + name
+    verb("convert", name, out)
+    found = uses_of(name, out)
+    assert_equal(f"{name} converted", found, {key: expected(name)[key] for key in found})
+
+
+@pytest.mark.parametrize("name", of(FOREIGN))
+def test_a_foreign_file_computes_the_same(name: str) -> None:
+    out = f"imported-{name}"
+    make_runs.import_foreign(name, out)
+    found = uses_of(name, out)
+    assert_equal(f"{name} imported", found, {key: expected(name)[key] for key in found})
+
+
+@pytest.mark.parametrize("name", of(FOREIGN))
+def test_a_foreign_file_is_written_the_same(name: str) -> None:
+    golden = Path(FOREIGN[name][2])
+    out = golden.with_name(f"again-{golden.name}")
+    make_runs.export_foreign(name, out)
+    assert_equal(f"{name} exported", hashes(out), hashes(golden))
+
+
+@pytest.mark.parametrize("folder", ["tokenizers", "shards"])
+def test_tokenizers_and_shards_are_the_same(folder: str, tmp_path: Path) -> None:
+    make_runs.build_shards(tmp_path / "shards", tmp_path / "tokenizers")
+    assert_equal(folder, hashes(tmp_path / folder), hashes(Path(folder)))
+
+
+def hashes(path: Path) -> dict[str, Any]:
+    """Names of files within a folder -> their JSON, or what identifies their bytes."""
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    names = [str(each.relative_to(path)) if path.is_dir() else "file" for each in files]
+    return {name: content_of(each) for name, each in zip(names, files, strict=True)}
+
+
+def content_of(path: Path) -> Any:
+    """The hash of a file, and its JSON if it is small, which shows what differs."""
+    data = path.read_bytes()
+    found = {"bytes": len(data), "sha256": make_runs.hashlib.sha256(data).hexdigest()}
+    return found | {"json": json.loads(data)} if path.suffix == ".json" else found
