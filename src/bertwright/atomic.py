@@ -191,17 +191,29 @@ def atomic_path(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def parents_made(path: Path) -> Iterator[None]:
+    """Create the missing parents of a path. If the block fails, remove those that are empty."""
+    missing = [parent for parent in path.parents if not parent.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # not empty
+            for parent in missing:
+                parent.rmdir()
+        raise
+
+
+@contextlib.contextmanager
 def _partial(path: Path) -> Iterator[Path]:
     """Yield the hidden path beside `path` that this process writes; at the end, it is removed."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with sole_writer(path):
-            _remove_abandoned(path)
-            try:
-                yield partial
-            finally:
-                _remove(partial)
+    with disk_errors(path), parents_made(path), sole_writer(path):
+        _remove_abandoned(path)
+        try:
+            yield partial
+        finally:
+            _remove(partial)
 
 
 @contextlib.contextmanager

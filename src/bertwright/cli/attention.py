@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertwright.atomic import refuse_existing
 from bertwright.cli.options import Device, Flag, Json, Overwrite
-from bertwright.cli.output import counted, print_json, print_table
+from bertwright.cli.output import PAGE, counted, print_json, print_table, refuse_suffix
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
@@ -53,6 +53,7 @@ def attention(
         raise ConfigError("--out is the page of one text; leave it out with measures")
     if limit < 1:
         raise ConfigError(f"limit is {limit}; expected 1 or more")
+    refuse_suffix(out, *PAGE)
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import EVERY_KEY, KindOfTask, LabelledOptions, unescaped
-from bertwright.cli.output import counted, print_json, print_table
+from bertwright.cli.output import JSON, counted, print_json, print_table, refuse_suffix
 from bertwright.config.finetune import label_map as read_label_map
 from bertwright.config.task import BleuTokenize
 from bertwright.config.values import plain
@@ -71,6 +71,7 @@ def evaluate(
             "expected --model FOLDER, or --predictions FILE with --kind KIND; for the vectors of "
             "any model: --model FOLDER --kind similarity"
         )
+    refuse_suffix(out, *JSON)
     refuse_existing(out, options.overwrite)
     if model is not None and Path(data).exists():
         from bertwright.inference.vectors.retrieval import find_judgements

@@ -19,7 +19,7 @@ from bertwright.cli.options import (
     given_texts,
     unescaped,
 )
-from bertwright.cli.output import counted, line_by_line, print_json
+from bertwright.cli.output import JSON_LINES, counted, line_by_line, print_json, refuse_suffix
 from bertwright.config.generation import GenerationConfig
 from bertwright.console import bar, say
 
@@ -53,6 +53,7 @@ def generate(
     """
     texts = [each for group in given_texts(prompts, input, text)[0] for each in group]
     blank = [number for number, each in enumerate(texts) if input and not each.strip()]
+    refuse_suffix(out, *JSON_LINES)
     refuse_existing(out, overwrite)
     config = unescaped(config)
     from bertwright.inference.generate import generate as generate_texts

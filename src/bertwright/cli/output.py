@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from bertwright.atomic import disk_errors, sole_writer
+from bertwright.atomic import disk_errors, parents_made, sole_writer
 from bertwright.config.values import plain
 from bertwright.console import say
+from bertwright.errors import ConfigError
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -62,6 +63,25 @@ def print_fields(fields: Mapping[str, object]) -> None:
         sys.stdout.write(f"{name:<{width}}  {_cell(value)}\n")
 
 
+PAGE = (".html", ".htm")
+JSON = (".json", "")
+JSON_LINES = (".jsonl", ".ndjson", ".json", ".txt", "")
+"""The suffixes of the files that verbs write, the usual one first."""
+
+
+def refuse_suffix(out: Path | None, *wanted: str) -> None:
+    """Raise ConfigError if the name of a file to write does not end in a wanted suffix.
+
+    An empty suffix allows a name without one.
+    """
+    if out is None or out.suffix.lower() in wanted:
+        return
+    expected = " or ".join(filter(None, wanted))
+    error = ConfigError(f"--out is {out}; expected a name that ends in {expected}")
+    error.retry = (str(out), str(out.with_suffix(wanted[0])))
+    raise error
+
+
 @contextlib.contextmanager
 def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], None]]:
     """Yield a function that writes a line at once, so that an interrupted run keeps its lines.
@@ -77,7 +97,7 @@ def line_by_line(out: Path | None, prints: bool) -> Iterator[Callable[[str], Non
     with contextlib.ExitStack() as stack:
         stack.enter_context(disk_errors(out or Path("standard output")))
         if out is not None:
-            out.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(parents_made(out))
             stack.enter_context(sole_writer(out))
 
         @functools.cache

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import Device, Json, Overwrite
-from bertwright.cli.output import counted, print_json, print_table
+from bertwright.cli.output import JSON_LINES, counted, print_json, print_table, refuse_suffix
 from bertwright.config.values import plain
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
@@ -63,6 +63,7 @@ def perplexity(
     for option, value in (("--tune", tune), ("--out", out)):
         if value is not None and pairs is not None:
             raise ConfigError(f"{option} is for files of text, not for --pairs: leave it out")
+    refuse_suffix(out, *JSON_LINES)
     refuse_existing(out, overwrite)
 
     from bertwright.config.corpus import CorpusConfig

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import EVERY_KEY, Json, Overwrite
-from bertwright.cli.output import counted, print_json
+from bertwright.cli.output import PAGE, counted, print_json, refuse_suffix
 from bertwright.cli.vectors import (
     Dimensions,
     InputFile,
@@ -20,7 +20,6 @@ from bertwright.cli.vectors import (
     say_truncated,
 )
 from bertwright.console import bar
-from bertwright.errors import ConfigError
 
 
 def plot(
@@ -48,8 +47,7 @@ def plot(
     options = options or VectorOptions()
     options.check()
     options.require_text_vectors("plot")
-    if out.suffix != ".html":
-        raise ConfigError(f"--out is {out}; expected a name that ends in .html")
+    refuse_suffix(out, *PAGE)
     refuse_existing(out, overwrite)
     from bertwright.report.pages import vector_page
     from bertwright.report.vector_plot import project

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import EVERY_KEY, LabelledOptions, unescaped
-from bertwright.cli.output import print_json
+from bertwright.cli.output import JSON_LINES, print_json, refuse_suffix
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
@@ -47,6 +47,7 @@ def predict(
         raise ConfigError("expected texts or --input FILE, and not both")
     rows = form_of(out)
     if out != "-":
+        refuse_suffix(Path(out), *JSON_LINES, ".csv", ".tsv")
         refuse_existing(Path(out), options.overwrite)
     elif options.json:
         raise ConfigError("--json prints a summary on standard output; give --out a file then")

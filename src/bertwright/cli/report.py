@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bertwright.cli.options import Json
-from bertwright.cli.output import print_json
+from bertwright.cli.output import PAGE, print_json, refuse_suffix
 from bertwright.console import say
 from bertwright.errors import BertwrightError
 
@@ -20,6 +20,8 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
         run: Folder of a run, of a quickstart, of one task of glue, or of a comparison.
         out: File to write; unset: report.html in the run's folder.
     """
+    refuse_suffix(out, *PAGE)
+
     from bertwright.report.ladder import LADDER, write_ladder
     from bertwright.report.pages import write_report
     from bertwright.report.read import read_run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertwright.atomic import refuse_existing
 from bertwright.cli.options import Device, Json, Overwrite
-from bertwright.cli.output import counted, print_json, print_table
+from bertwright.cli.output import PAGE, counted, print_json, print_table, refuse_suffix
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
 
@@ -40,6 +40,7 @@ def senses(
         clusters: Number of clusters of each word's sentences if the senses are not known.
         out: HTML page to write: the sentences of each word as dots, for each model.
     """
+    refuse_suffix(out, *PAGE)
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
     from bertwright.inference.senses import (

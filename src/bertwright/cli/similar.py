@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import Json, Overwrite, TextColumn
-from bertwright.cli.output import print_json, print_table
+from bertwright.cli.output import JSON_LINES, print_json, print_table, refuse_suffix
 from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, VectorPrecision, usual_prompt
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError, DataError
@@ -147,6 +147,7 @@ def _mine(
     json: bool,
 ) -> None:
     """Write the hard negatives of pairs to a file."""
+    refuse_suffix(out, *JSON_LINES)
     refuse_existing(out, overwrite)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import open_texts

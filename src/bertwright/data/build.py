@@ -27,6 +27,7 @@ from bertwright.atomic import (
     atomic_file,
     disk_errors,
     held,
+    parents_made,
     refuse_folder,
     refuse_source,
     replace_folder,
@@ -105,8 +106,8 @@ def build_shards(
     total = size_on_disk(files)
     report = CorpusReport()
     building = out.with_name(f".{out.name}.building")
-    with disk_errors(out):
-        building.mkdir(parents=True, exist_ok=True)
+    with disk_errors(out), parents_made(out):
+        building.mkdir(exist_ok=True)
         with held(building, "building in"):
             journal = find_journal(building, key, on_note)
             blocks = read_blocks(inputs, corpus, report, block_characters)

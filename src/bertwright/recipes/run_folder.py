@@ -26,6 +26,7 @@ from bertwright.atomic import (
     atomic_file,
     atomic_folder,
     held,
+    parents_made,
     refuse_existing,
     sha256_file,
     write_manifest,
@@ -76,21 +77,23 @@ def alone(run: Path) -> Iterator[None]:
     """Lock a run's folder against other processes while the block runs.
 
     The lock is also released if the process is killed. The folder is created, and removed again if
-    it is empty at the end.
+    it is empty at the end. If the block fails, the same holds for the folders above it.
 
     Raises:
         ConfigError: another process is training there, or the path is not a folder.
     """
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigError(f"{run} cannot be a folder: choose another --out") from error
-    try:
-        with held(run, "training into"):
-            yield
-    finally:
-        with contextlib.suppress(OSError):  # not empty
-            run.rmdir()
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(parents_made(run))
+            run.mkdir(exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise ConfigError(f"{run} cannot be a folder: choose another --out") from error
+        try:
+            with held(run, "training into"):
+                yield
+        finally:
+            with contextlib.suppress(OSError):  # not empty
+                run.rmdir()
 
 
 def refuse_other_folder(run: Path, overwrite: bool, resumes: bool = False) -> None:

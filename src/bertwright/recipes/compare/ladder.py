@@ -35,6 +35,7 @@ from bertwright.atomic import (
     atomic_file,
     disk_errors,
     held,
+    parents_made,
     refuse_existing,
     sha256_file,
 )
@@ -95,9 +96,9 @@ def hold(out: Path, overwrite: bool = False) -> Iterator[Folder]:
         BertwrightError: the disk is full or the folder is not writable.
     """
     refuse_other_folder(out, overwrite)
-    missing = [each for each in (out, *out.parents) if not each.exists()]
-    with disk_errors(out):
-        out.mkdir(parents=True, exist_ok=True)
+    is_new = not out.exists()
+    with disk_errors(out), parents_made(out):
+        out.mkdir(exist_ok=True)
         with held(out, "comparing in"):
             folder = Folder(out, overwrite, has_begun=any(out.iterdir()))
             try:
@@ -106,8 +107,8 @@ def hold(out: Path, overwrite: bool = False) -> Iterator[Folder]:
                 if not folder.has_begun:
                     _empty(out, but=())
                     with contextlib.suppress(OSError):  # another process has written into it
-                        for each in missing:
-                            each.rmdir()
+                        if is_new:
+                            out.rmdir()
                 raise
 
 
