@@ -14,6 +14,7 @@ from bertwright.report.read import read_run
 from tests.report.finetuned_runs import (
     KINDS,
     classification,
+    error,
     many_classes,
     multi_task,
     span,
@@ -66,6 +67,20 @@ def test_the_sections_of_classification(tmp_path: Path) -> None:
         '<p dir="auto">פעמיים',
     ):
         assert shown in page, shown
+
+
+def test_the_score_of_an_error_is_named_by_the_kind_of_task(tmp_path: Path) -> None:
+    rank = error("a b", "rank 1", "rank 4", 0.75, 7, "c d")
+    for kind, shown in (
+        ("similarity", "line 7"),
+        ("regression", "off by 0.75"),
+        ("generation", "ROUGE-L: 0.750"),
+    ):
+        task = {**classification()["task"], "kind": kind}
+        page = page_of(tmp_path / kind, {**classification(), "task": task, "worst": [rank]})
+        assert shown in page
+        assert "Largest errors" in page
+        assert "75.0%" not in page.partition("Largest errors")[2].partition("</div>\n</div>")[0]
 
 
 @pytest.mark.parametrize(

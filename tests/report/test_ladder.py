@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from bertwright.report.ladder import conclusion, ladder_page, rows_of, short_table, text_table
+from bertwright.report.ladder import (
+    _by_fraction,
+    conclusion,
+    ladder_page,
+    rows_of,
+    short_table,
+    task_table,
+    text_table,
+)
 
 
 def figures(value: float, spread: float = 0.02, **more: Any) -> dict[str, Any]:
@@ -127,6 +135,19 @@ def test_rows_are_flat_and_baselines_are_among_them() -> None:
     assert rows[2]["baseline"] == 0.5
     assert not any(isinstance(value, dict | list) for row in rows for value in row.values())
     assert short_table(results(rung("BERT", 0.7, 0.9)))[1][0][2] == "90.0% (88-92)"
+
+
+def test_baselines_have_a_column_of_their_own() -> None:
+    found = results(rung("BERT", 0.7, 0.9), fractions=(0.5, 1.0))
+    for columns, rows in (task_table(found), short_table(found)):
+        column = columns.index("baseline")
+        for row in rows:
+            assert len(row) == len(columns)
+            is_rung = row[0] == "BERT"
+            assert bool(row[1]) is is_rung
+            assert bool(row[column]) is not is_rung
+    ((_, rows),) = _by_fraction(found)
+    assert all(len(row) == len(task_table(found)[0]) - 1 for row in rows)
 
 
 def test_the_page_has_the_picture_the_failures_and_what_is_left_out() -> None:

@@ -147,7 +147,7 @@ def _show(results: Mapping[str, Any]) -> None:
         print_table(columns, rows, f"{task['metric']} on {task['evaluated_on']} (95 % interval)")
     columns, rows = text_table(results)
     columns = [SHORT.get(name, name) for name in columns]
-    heading = "Text and words (bits: a character of held-out text)"
+    heading = "Text and words (bits: a character of text/held-out.txt)"
     for start in range(1, len(columns), MOST_COLUMNS):  # with more, numbers would be wrapped
         shown = slice(start, start + MOST_COLUMNS)
         print_table(["", *columns[shown]], [[row[0], *row[shown]] for row in rows], heading)

@@ -136,7 +136,7 @@ def _print_end(run: Path, config: RunConfig) -> None:
     answer, sentence = verdict_of(run, config)
     if sentence:
         say(sentence)
-    ready = {"no": "not ready", "perhaps": "ready in part"}.get(answer, "ready")
+    ready = {"yes": "ready", "perhaps": "ready in part", "no": "not ready"}.get(answer, "trained")
     say(f"{run} is {ready}; to write its page: bertwright report {folder}")
     if answer != "no":
         parses = config.reads_pairs and writes_trees(load_tokenizer(run / "model"))

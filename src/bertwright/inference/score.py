@@ -100,7 +100,10 @@ def score_ids(
         )
     head: Any = runner.learner.objectives["next_token"]
     if not hasattr(head, "log_probabilities"):
-        raise DataError(f"the head of {runner.name} predicts {head.title}: it scores no text")
+        raise DataError(
+            f"the head of {runner.name} predicts {head.title}: it scores no text; "
+            "expected a model that predicts the next token, such as an n-gram model or a GPT"
+        )
     windows, read, tokens = [], [], []
     for sequence in sequences:
         for first, stop, start in _windows(len(sequence), length, stride):

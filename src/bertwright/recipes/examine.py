@@ -126,12 +126,12 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def verdict_of(run: Path, config: RunConfig) -> Verdict:
     """Return the verdict on whether a run has learned.
 
-    It is `unknown` if files of the run or its data cannot be read.
+    It is `unknown`, with the reason, if files of the run or its data cannot be read.
     """
     try:
         records = read_records(run / METRICS)
         shards = open_shards(config.data, False)
         finished = FinishedRun(run, read_run_config(run), shards, records)
         return page_of(finished).verdict(finished)
-    except (BertwrightError, OSError):  # files were removed; the run itself is complete
-        return Verdict("unknown", "")
+    except (BertwrightError, OSError) as error:  # files were removed; the run itself is complete
+        return Verdict("unknown", f"Whether it has learned is not known: {error}")

@@ -18,7 +18,7 @@ from bertwright.report.ladder_plot import Dot, Level, Row, ladder_plot
 from bertwright.report.numbers import baseline_title, count, is_fraction, show, title
 from bertwright.report.pages import render, write_page
 from bertwright.report.plots import Series, chart
-from bertwright.report.read import read_object, whole
+from bertwright.report.read import read_object
 
 RESULTS, LADDER = "results.json", "ladder.json"
 """The file of a comparison's results, and the file that marks its folder."""
@@ -28,6 +28,8 @@ WAYS = {
     "random": "random weights, fine-tuned",
 }
 """The ways to use a rung, with their names for users. `random` is the one to beat."""
+BASELINE = "baseline"
+"""The column of the baselines, which are used in none of these ways."""
 OWN_PAIRS = "minimal_pairs.tsv"
 """The file of our own minimal pairs."""
 MOST_CURVES = 4
@@ -216,21 +218,16 @@ def task_table(results: Results) -> tuple[list[str], list[list[str]]]:
     """Return the columns and rows of the task's results with the most labels."""
     task = results["task"]
     metric, fraction = task["metric"], _most(results)
-    columns = ["", *(WAYS[way] for way in task["ways"]), "seconds"]
+    columns = ["", *(WAYS[way] for way in task["ways"]), BASELINE, "seconds"]
     rows = []
     for rung in results["rungs"]:
         own = rung.get("task", {}).get(fraction, {})
         cells = [_cell(metric, own.get(way)) for way in task["ways"]]
         use = rung.get("seconds_of_use")
-        rows.append([rung["title"], *cells, "" if use is None else f"{use:,.0f}"])
+        rows.append([rung["title"], *cells, "", "" if use is None else f"{use:,.0f}"])
+    no_way = [""] * len(task["ways"])
     for name, figures in task["baselines"].get(fraction, {}).items():
-        rows.append(
-            [
-                f"{baseline_title(name)} (baseline)",
-                _cell(metric, figures),
-                *[""] * len(task["ways"]),
-            ]
-        )
+        rows.append([baseline_title(name), *no_way, _cell(metric, figures), ""])
     return columns, rows
 
 
@@ -255,11 +252,11 @@ def short_table(results: Results) -> tuple[list[str], list[list[str]]]:
     rows = []
     for rung in results["rungs"]:
         own = rung.get("task", {}).get(fraction, {})
-        rows.append([rung["title"], *(cell(own.get(way)) for way in task["ways"])])
+        rows.append([rung["title"], *(cell(own.get(way)) for way in task["ways"]), ""])
     for name, figures in task["baselines"].get(fraction, {}).items():
         shown = baseline_title(name).replace(" + logistic regression", "")
-        rows.append([shown, cell(figures), *[""] * (len(task["ways"]) - 1)])
-    return ["", *task["ways"]], rows
+        rows.append([shown, *[""] * len(task["ways"]), cell(figures)])
+    return ["", *task["ways"], BASELINE], rows
 
 
 def _cell(metric: str, figures: Mapping[str, Any] | None) -> str:
@@ -324,7 +321,9 @@ def picture(results: Results) -> Markup:
             for r in results["rungs"]
             if _bits(r) is not None
         ]
-        return ladder_plot("Bits a character of held-out text (lower is better)", drawn, [], False)
+        return ladder_plot(
+            "Bits a character of text/held-out.txt (lower is better)", drawn, [], False
+        )
     task, fraction = results["task"], _most(results)
     rows = []
     for rung in results["rungs"]:
@@ -403,8 +402,7 @@ def write_ladder(folder: Path, out: Path | None = None) -> Path:
             "comparison go on"
         )
     out = out or folder / "report.html"
-    with whole(folder):
-        write_page(out, ladder_page(results, folder))
+    write_page(out, ladder_page(results, folder))
     return out
 
 
@@ -452,10 +450,11 @@ def _by_fraction(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
         rows = []
         for rung in results["rungs"]:
             own = rung.get("task", {}).get(f"{fraction:g}", {})
-            rows.append([rung["title"], *(_cell(task["metric"], own.get(w)) for w in task["ways"])])
+            cells = [_cell(task["metric"], own.get(way)) for way in task["ways"]]
+            rows.append([rung["title"], *cells, ""])
         for name, each in task["baselines"].get(f"{fraction:g}", {}).items():
-            cells = [""] * (len(task["ways"]) - 1)
-            rows.append([f"{baseline_title(name)} (baseline)", _cell(task["metric"], each), *cells])
+            no_way = [""] * len(task["ways"])
+            rows.append([baseline_title(name), *no_way, _cell(task["metric"], each)])
         yield f"{round(fraction * task['examples']['train']):,} labelled examples", rows
 
 

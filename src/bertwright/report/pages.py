@@ -33,7 +33,7 @@ from bertwright.report.numbers import (
     title,
 )
 from bertwright.report.plots import Series, chart, key
-from bertwright.report.read import RunFiles, mapping, whole
+from bertwright.report.read import RunFiles, mapping
 from bertwright.report.sections import prepared
 from bertwright.report.vector_plot import dots_of
 from bertwright.report.verdict import (
@@ -83,7 +83,6 @@ def write_report(run: RunFiles, out: Path | None = None) -> Path:
     The default of `out` is `report.html` in the run's folder.
 
     Raises:
-        DataError: a file is damaged.
         ConfigError: `out` cannot be the name of a file.
         BertwrightError: the disk is full or the folder is not writable.
     """
@@ -93,13 +92,8 @@ def write_report(run: RunFiles, out: Path | None = None) -> Path:
 
 
 def run_page(run: RunFiles) -> str:
-    """Return the page of a run.
-
-    Raises:
-        DataError: a file is damaged.
-    """
-    with whole(run.folder):
-        return _finetuned_page(run) if run.results else _pretrained_page(run)
+    """Return the page of a run."""
+    return _finetuned_page(run) if run.results else _pretrained_page(run)
 
 
 def vector_page(
@@ -262,6 +256,7 @@ def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -
     columns, rows = metrics_table(results)
     metrics = [metric for seed in results["seeds"] for metric in seed["metrics"]]
     confusion = results["confusion"] or {"labels": []}
+    entry = KINDS.get(results["task"]["kind"])
     return {
         "results": results,
         "task": results["task"],
@@ -278,6 +273,7 @@ def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -
         "matrix": confusion.get("counts") if len(confusion["labels"]) <= MOST_CLASSES else [],
         "layers": _layers(results["layer_weights"]),
         "calibration": _calibration(results["calibration"]),
+        "error_form": "" if entry is None else entry.error,
         "settings": values.flatten(results["settings"]),
         "task_settings": values.flatten(results["task"]),
     }

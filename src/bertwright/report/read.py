@@ -2,22 +2,20 @@
 
 The files are `config.toml`, `environment.json` and `metrics.jsonl`; for a pre-training run also
 `examples.json`, for a quickstart also `learning_curve.json`, and for a fine-tuned run
-`results.json`. Values are not checked here; `whole` turns any error on a page into a DataError.
+`results.json`. Only what cannot be read is called damaged. Values are not checked, so an error
+while a page is made is a bug.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
-
 from bertwright.config import values
-from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.report.numbers import number
 from bertwright.report.verdict import RESULTS
 from bertwright.text.corpus.files import nearest_name
@@ -108,31 +106,6 @@ def read_object(path: Path) -> dict[str, Any]:
             "write it again"
         )
     return value
-
-
-@contextlib.contextmanager
-def whole(folder: Path) -> Iterator[None]:
-    """Turn any error while a page is made into a DataError.
-
-    The cause of such an error is a file with a value that no run writes.
-    """
-    try:
-        yield
-    except BertwrightError:
-        raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TemplateError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise DataError(
-            f"a file of {folder} is damaged: it holds a value that no run writes ({error}). Write "
-            f"it again, or remove it ({', '.join(_FILES)}) for a page without it"
-        ) from error
 
 
 def mapping(value: object) -> Mapping[str, Any]:

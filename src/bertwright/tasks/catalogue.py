@@ -35,6 +35,10 @@ class Entry:
     """The separator between the parts of a label where it is displayed."""
     nothing: str = "none"
     """How an empty label is displayed."""
+    error: str = "probability {:.1%}"
+    """The form in which the score of an error is displayed; empty: it is not displayed, because the
+    prediction names it.
+    """
     of_words: bool = False
     """Whether each word has a label; the case of a word, which marks names, then matters."""
 
@@ -94,6 +98,7 @@ KINDS: dict[str, Entry] = {
         _regression,
         "text-classification",
         example_of_pair=PAIR,
+        error="off by {:.3g}",
     ),
     "tagging": Entry(
         "a tag for each word: entities, parts of speech",
@@ -117,7 +122,11 @@ KINDS: dict[str, Entry] = {
         '("A text.", ["one ending", "another ending"])',
     ),
     "generation": Entry(
-        "a text generated from a source text", _generation, "text-generation", '"A source."'
+        "a text generated from a source text",
+        _generation,
+        "text-generation",
+        '"A source."',
+        error="1 - ROUGE-L: {:.3f}",
     ),
     "similarity": Entry(
         "vectors whose cosine says how similar two texts are",
@@ -125,6 +134,7 @@ KINDS: dict[str, Entry] = {
         "sentence-similarity",
         PAIR,
         example_of_pair=PAIR,
+        error="",
     ),
 }
 """The kinds of tasks, by the `kind` in `task.json`."""

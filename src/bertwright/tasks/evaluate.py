@@ -49,8 +49,9 @@ class Evaluation(Tables):
     none.
     """
     worst: list[dict[str, Any]]
-    """The errors with the highest confidence: `text`, `text2`, `gold`, `predicted`, `score` (the
-    confidence; for regression the absolute error), `line`.
+    """The errors with the highest score: `text`, `text2`, `gold`, `predicted`, `score`, `line`. The
+    score is the probability of the prediction; for regression the absolute error, for generation
+    1 - ROUGE-L, for similarity the distance from the right cosine, threshold or rank.
     """
     degenerate: bool
     """Whether the model predicts the same for every example although the labels differ."""

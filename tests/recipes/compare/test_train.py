@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.models.catalogue import MODELS
 from bertwright.models.word_vectors.config import FastTextConfig
-from bertwright.recipes.compare import text
+from bertwright.recipes.compare import text, train
 from bertwright.recipes.compare.rungs import RUNGS
-from bertwright.recipes.compare.train import numbers_of, run_of
+from bertwright.recipes.compare.train import numbers_of, run_of, write_page
 
 
 def test_rows_of_character_ngrams_count() -> None:
     config = FastTextConfig(vocab_size=11, hidden_size=4, buckets=30)
     learner = MODELS["fasttext"].load().make_learner(config, [])
     assert numbers_of(learner) == 4 * 11 + 4 * (11 + 30)
+
+
+def test_a_page_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(run: Path) -> None:
+        raise TypeError("no such chart")
+
+    said: list[str] = []
+    assert not write_page(tmp_path, said.append)
+    monkeypatch.setattr(train, "read_run", bug)
+    assert not write_page(tmp_path, said.append)
+    assert "no run" in said[0]
+    assert "TypeError: no such chart" in said[1]
 
 
 def test_validation_leaves_the_time_to_training(corpus: Path, tmp_path: Path) -> None:

@@ -415,6 +415,8 @@ class _Ladder:
         self.stages.keep(step.name, self._key(step.name), found, self._files_of(step.name))
         for line in _said(step, found, owner):
             self.say(line)
+        if found.get("page") is False:
+            self.say(f"{step.what}: its page could not be written; log.txt has the reason")
 
     def _files_of(self, step: str) -> list[Path]:
         """Return the files that a step wrote and that later steps depend on."""

@@ -1,8 +1,8 @@
 """The rungs of the ladder: what each system adds, how it is trained here, and how tasks use it.
 
-The rungs have the order of docs/road.md. Each system has its smallest size (2 to 6 million
-parameters), because a few minutes on two cores are too short to train larger ones. Learning rates
-are those of the systems' pages.
+The rungs have the order of docs/road.md. Each system has its smallest size (2 to 8 million
+parameters, and fastText's character n-grams), because a few minutes on two cores are too short to
+train larger ones. Learning rates are those of the systems' pages.
 """
 
 from __future__ import annotations

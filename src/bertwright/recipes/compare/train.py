@@ -6,8 +6,8 @@ improve it.
 
 from __future__ import annotations
 
-import contextlib
 import json
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import open_shards
-from bertwright.errors import BertwrightError
 from bertwright.models.catalogue import MODELS
 from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.objective import Learner
@@ -96,16 +95,22 @@ def train(
         "steps": None if run.own_loop else int(last["step"]),
         "loss": held_out[-1].get("loss") if held_out else None,
         "precision": json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))["precision"],
-        "page": write_page(out),
+        "page": write_page(out, say),
     }
 
 
-def write_page(run: Path) -> bool:
-    """Write the page of a run, and return whether it could be written."""
-    with contextlib.suppress(BertwrightError):
+def write_page(run: Path, say: Callable[[str], None]) -> bool:
+    """Write the page of a run, and return whether it could be written.
+
+    The run is complete without its page, so an error of the page, also a bug of ours, does not end
+    the comparison. It is logged with its traceback.
+    """
+    try:
         write_report(read_run(run))
-        return True
-    return False
+    except Exception:
+        say(f"the page of {run} could not be written:\n{traceback.format_exc()}")
+        return False
+    return True
 
 
 def _length(rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int) -> dict[str, Any]:

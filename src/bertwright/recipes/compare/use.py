@@ -284,7 +284,7 @@ class Fits:
             "degenerate": bool(found["degenerate"]),
             "seconds": training,
             "seconds_of_evaluation": time.monotonic() - began,
-            "page": write_page(out),
+            "page": write_page(out, self.say),
         }
 
     def _as_it_is(self) -> Found:
@@ -318,7 +318,7 @@ class Fits:
             "degenerate": evaluation.degenerate,
             "seconds": 0.0,
             "seconds_of_evaluation": time.monotonic() - began,
-            "page": False,
+            "page": None,  # nothing was trained
         }
 
     def drop_weights(self, way: Way, fraction: float) -> None:

@@ -61,7 +61,8 @@ def examine(run: FinishedRun) -> dict[str, Any]:
     """Return the content of `examples.json`: bits per character, continuations, and surprisal."""
     found = run.once(compare)
     note = (
-        f"Held-out bits a character, of {found.own.predictions:,} predictions; lower is better. "
+        f"Bits a character of {run.validation_text}: {found.own.predictions:,} predictions; lower "
+        "is better. "
         f"The {found.order}-gram model (Kneser-Ney) was counted on {found.counted.of_what}."
     )
     unknown = _unknown(run)
@@ -107,7 +108,7 @@ def verdict(run: FinishedRun) -> Verdict:
     found = run.once(compare)
     own, ngram, unigram = (each.bits for each in (found.own, found.ngram, found.unigram))
     figures = (
-        f"{own:.2f} bits a character on held-out text, a {found.order}-gram of the same text "
+        f"{own:.2f} bits a character on its validation text, a {found.order}-gram of the same text "
         f"{ngram:.2f}, token frequencies {unigram:.2f}."
     )
     longer = "Train longer (--minutes or --steps)"

@@ -247,9 +247,9 @@ def examine(run: FinishedRun) -> dict[str, Any]:
     ]
     note = (
         f"Each row is a model of that order, counted on {counted.of_what}, and evaluated on the "
-        f"{own.predictions:,} predictions of the run's validation. The last two columns are of this"
-        " run's model: how many of these predictions have a context that training text has, and how"
-        " many the whole n-gram."
+        f"{own.predictions:,} predictions of {run.validation_text}. The last two columns are of "
+        "this run's model: how many of these predictions have a context that training text has, "
+        "and how many the whole n-gram."
     )
     columns = [
         "order",
@@ -279,11 +279,11 @@ def verdict(run: FinishedRun) -> Verdict:
         return Verdict("unknown", "")
     _, orders, by_order, own = run.once(_orders)
     if not orders or run.model.config.order == 1:
-        return Verdict("unknown", f"On held-out text {own.bits:.2f} bits a character.")
+        return Verdict("unknown", f"On its validation text {own.bits:.2f} bits a character.")
     unigram = by_order[0]
     figures = (
-        f"{own.bits:.2f} bits a character on held-out text (perplexity {own.perplexity:,.1f}), "
-        f"token frequencies alone {unigram.bits:.2f}."
+        f"{own.bits:.2f} bits a character on its validation text (perplexity "
+        f"{own.perplexity:,.1f}), token frequencies alone {unigram.bits:.2f}."
     )
     if own.bits < unigram.bits * (1 - _CLEAR):
         return Verdict("yes", f"It has learned: {figures}")

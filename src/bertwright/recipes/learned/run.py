@@ -66,6 +66,14 @@ class FinishedRun:
         return validations[-1] if validations else {}
 
     @property
+    def validation_text(self) -> str:
+        """A description of the text that its validation, and the bits on its page, are of.
+
+        `perplexity` and `compare` evaluate other texts, so their bits of the same model differ.
+        """
+        return f"the validation text, a part of {self.config.data} that it was not trained on"
+
+    @property
     def step(self) -> Any:
         """The step of the model that the page shows."""
         return (self.last or (self.records or [{}])[-1]).get("step")
