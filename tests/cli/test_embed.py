@@ -290,7 +290,7 @@ def test_similar(model: str, table: str, tmp_path: Path, ran: Ran, json_of: Json
 
 def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     words = ["similar", "--model", model, "--corpus", table]
-    assert "no query" in ran(*words, code=2).err
+    assert "a query" in ran(*words, code=2).err
     assert "--corpus takes a file" in ran(*words[:-1], tmp_path / "nothing", "a", code=4).err
     np.save(tmp_path / "v.npy", np.zeros((3, 24), np.float32))
     words += ["a", "--vectors"]

@@ -32,8 +32,32 @@ WRONG = {
     "key": (["finetune", "span", "--train", "a", "--epoch", "1", *MODEL], "did you mean --epochs?"),
     "value": (["finetune", "span", "--train", "a", "--warmup", "2", *MODEL], "warmup is 2.0"),
     "tasks": (["finetune", "multitask", "--tasks", "tasks.toml", *MODEL], "did you mean 'train'?"),
+    "several options": (["embed"], "--input"),
     "glue": (["glue", "--data", "a", "--tasks", "COLA2", *MODEL], "no task 'COLA2' in GLUE"),
 }
+
+HERE = ["--model", "model"]
+"""An existing folder."""
+MISSING = {
+    "folder of a model": (["embed", "--model", "no", "--input", "a.csv", "--out", "v.npy"], "no"),
+    "no model": (["fill", "a", "--model", "empty"], "config.json"),
+    "model of a mixture": (["perplexity", "a.csv", *HERE, "--model", "no"], "no"),
+    "translator": (["translate", "a", "--model", "no"], "no"),
+    "language model": (["generate", "a", "--model", "no"], "no"),
+    "word vectors": (["words", "nearest", "a", "--model", "no"], "no"),
+    "file of a test": (["words", "evaluate", "no.txt", "--model", "a.csv"], "no.txt"),
+    "input": (["embed", *HERE, "--input", "no.txt", "--out", "v.npy"], "no.txt"),
+    "column": (["embed", *HERE, "--input", "a.csv", "--text", "b", "--out", "v.npy"], "'b'"),
+    "corpus": (["similar", "a", *HERE, "--corpus", "no.txt"], "no.txt"),
+    "pairs": (["similar", *HERE, "--mine", "1", "--pairs", "a.csv", "--out", "b"], "anchor"),
+    "text": (["perplexity", "no.txt", *HERE], "no.txt"),
+    "column of minimal pairs": (["perplexity", *HERE, "--pairs", "p.csv", "--by", "b"], "--by"),
+    "prompts": (["generate", *HERE, "--input", "no.txt"], "no.txt"),
+    "sentences": (["translate", *HERE, "--input", "no.txt"], "no.txt"),
+    "inputs": (["predict", *HERE, "--input", "no.txt"], "no.txt"),
+    "labels": (["evaluate", *HERE, "--data", "no.txt"], "no.txt"),
+}
+"""Paths and columns that are missing, and what the message names."""
 
 PROBE = """
 import contextlib, io, json, sys
@@ -58,7 +82,12 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     folder = tmp_path_factory.mktemp("lazy")
     (folder / "run.toml").write_text("[optimizer]\nlearning_rat = 1e-4\n")
     (folder / "tasks.toml").write_text('[a]\nkind = "tagging"\ntrian = "b"\n')
-    wrong = {name: words for name, (words, _) in WRONG.items()}
+    (folder / "a.csv").write_text("x,y\n1,2\n")
+    (folder / "p.csv").write_text("good,bad\na,b\n")
+    (folder / "empty").mkdir()
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text("{}")
+    wrong = {name: words for name, (words, _) in (WRONG | MISSING).items()}
     done = subprocess.run(
         [sys.executable, "-c", PROBE, json.dumps({**HELP, **OPTION, **wrong})],
         capture_output=True,
@@ -92,6 +121,20 @@ def test_a_wrong_option_loads_nothing_heavy(outcomes: Outcomes, name: str) -> No
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_told_at_once(outcomes: Outcomes, name: str) -> None:
     is_told(outcomes, name, 2, WRONG[name][1])
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_what_is_missing_is_told_without_torch(outcomes: Outcomes, name: str) -> None:
+    code, printed, loaded = outcomes[name]
+    assert code == 4, printed
+    assert MISSING[name][1] in printed
+    assert "torch" not in loaded
+
+
+def test_all_missing_options_are_named_at_once(outcomes: Outcomes) -> None:
+    code, printed, _ = outcomes["several options"]
+    assert code == 2
+    assert all(option in printed for option in ("--model", "--input", "--out"))
 
 
 def test_import_bertwright_is_quick_and_lists_its_names() -> None:

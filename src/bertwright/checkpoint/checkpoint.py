@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_manifest
-from bertwright.checkpoint import sources, task_heads
+from bertwright.checkpoint import missing, sources, task_heads
 from bertwright.checkpoint.adapters import Adapter, Headers, adapter_of
 from bertwright.checkpoint.huggingface import hub
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
@@ -41,7 +41,7 @@ from bertwright.config.hub import id_of
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_memory
-from bertwright.models.catalogue import system_of_config, trainable
+from bertwright.models.catalogue import system_of_config
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
@@ -62,10 +62,9 @@ from bertwright.storage.tensor_names import (
     stack,
     with_heads,
 )
-from bertwright.text.corpus.files import no_folder
 from bertwright.version import __version__
 
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS = missing.CHECKPOINTS
 LATEST = "latest"
 MODEL = "model"
 CARD = "README.md"
@@ -418,22 +417,10 @@ def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
         if (run / CHECKPOINTS).is_dir():
             return _newest_verified(run)
     if path.is_dir():
-        raise DataError(
-            f"{path} holds neither {CONFIG} nor {CHECKPOINTS}/: "
-            "give the folder of a run, a checkpoint, a Hugging Face model or a TensorFlow BERT"
-        )
+        raise missing.no_model(path)
     if id_of(path) is not None and (source := sources.model_at(hub.fetch(path))) is not None:
         return source, {}
-    expected = "the folder of a run, a checkpoint or a model"
-    if path.is_file():
-        raise DataError(
-            f"{path} is a file; expected {expected}. A file of word vectors or of n-grams becomes "
-            f"one by: bertwright convert {path} OUT"
-        )
-    command = f"bertwright pretrain --data SHARDS --out {path}"
-    if any(str(path) in run.presets for run in trainable().values()):  # a size, and no model yet
-        command = f"bertwright pretrain --data SHARDS --model {path} --out runs/{path}"
-    raise no_folder(DataError, path, expected, command)
+    raise missing.no_model(path)
 
 
 def _newest_verified(run: Path) -> tuple[Path, dict[str, str]]:

@@ -55,6 +55,9 @@ def attention(
         raise ConfigError(f"limit is {limit}; expected 1 or more")
     refuse_suffix(out, *PAGE)
     refuse_existing(out, overwrite)
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(model)
     from bertwright.inference.model import load
 
     loaded = load(model, device)

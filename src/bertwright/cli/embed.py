@@ -59,15 +59,18 @@ def embed(
     tokens = options.pooling == "none"
     if tokens and dimensions is not None:
         raise ConfigError("--dimensions is for vectors of texts; leave it out with --pooling none")
-    from bertwright.inference.vectors.embed_file import check_suffix, embed_file
-    from bertwright.inference.vectors.vector_files import scales_path
+    from bertwright.checkpoint.missing import refuse_missing_model
+    from bertwright.inference.vectors.vector_files import check_suffix, scales_path
 
+    refuse_missing_model(model)
     check_suffix(out, tokens)
     # --resume checks a finished file, and continues an unfinished one beside the file it replaces
     refuse_existing(out, overwrite or resume)
     if dtype == "int8":
         refuse_existing(scales_path(out), overwrite or resume)
     texts = options.open_texts(input)
+    from bertwright.inference.vectors.embed_file import embed_file
+
     embedder, settings = make_embedder(
         model, texts, options, normalize=normalize, dimensions=dimensions, whitening=whitening
     )

@@ -73,6 +73,13 @@ def evaluate(
         )
     refuse_suffix(out, *JSON)
     refuse_existing(out, options.overwrite)
+    from bertwright.checkpoint.missing import refuse_missing_model
+    from bertwright.labelled.source import refuse_missing
+
+    if not Path(data).is_dir():
+        refuse_missing(data)
+    if model is not None:
+        refuse_missing_model(model)
     if model is not None and Path(data).exists():
         from bertwright.inference.vectors.retrieval import find_judgements
 
@@ -93,7 +100,6 @@ def evaluate(
         _refuse_ignored("vectors of pairs", options, OF_FILES, {"bleu_tokenize": bleu_tokenize})
     other_names = read_label_map(label_map)
 
-    from bertwright.labelled.source import refuse_missing
     from bertwright.labelled.tables.columns import make_columns
 
     refuse_missing(data)

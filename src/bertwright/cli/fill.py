@@ -14,6 +14,9 @@ def fill(text: str, *, model: str, top: int = 5, json: Json = False) -> None:
         model: A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).
         top: Number of tokens to show for each [MASK].
     """
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(model)
     from bertwright.inference.model import load
 
     blanks = load(model).fill(text, top)

@@ -51,6 +51,9 @@ def generate(
         out: File to write, one JSON object per line; unset: print.
         precision: Precision of the weights; auto: bf16 if the hardware multiplies it faster.
     """
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(model)
     texts = [each for group in given_texts(prompts, input, text)[0] for each in group]
     blank = [number for number, each in enumerate(texts) if input and not each.strip()]
     refuse_suffix(out, *JSON_LINES)

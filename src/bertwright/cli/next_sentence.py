@@ -15,6 +15,9 @@ def next_sentence(first: str, second: str, *, model: str, json: Json = False) ->
         second: Text B.
         model: A run, a checkpoint or a Hugging Face BERT (folder or hf:ORG/NAME).
     """
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(model)
     from bertwright.inference.model import load
     from bertwright.inference.next_sentence import next_sentence as predict
 

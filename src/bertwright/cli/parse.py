@@ -99,6 +99,9 @@ def parse(
     if beam < 1:
         raise ConfigError(f"beam is {beam}; expected 1 or more")
     refuse_existing(out, overwrite)
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(model)
     from bertwright.inference.model import load
     from bertwright.inference.text_files import chunks
     from bertwright.inference.translation import parse as parser

@@ -65,8 +65,17 @@ def perplexity(
             raise ConfigError(f"{option} is for files of text, not for --pairs: leave it out")
     refuse_suffix(out, *JSON_LINES)
     refuse_existing(out, overwrite)
-
+    from bertwright.checkpoint.missing import refuse_missing_model
     from bertwright.config.corpus import CorpusConfig
+    from bertwright.inference.text_files import open_minimal_pairs
+    from bertwright.text.corpus.files import find_files
+
+    refuse_missing_model(*model)
+    if pairs not in (None, "-"):
+        open_minimal_pairs(pairs, by)
+    for each in (files, [tune], [spelling]):
+        if each and each != [None]:
+            find_files(each)
     from bertwright.inference import perplexity as recipe
     from bertwright.inference.model import load
 

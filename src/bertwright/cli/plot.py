@@ -49,10 +49,13 @@ def plot(
     options.require_text_vectors("plot")
     refuse_suffix(out, *PAGE)
     refuse_existing(out, overwrite)
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(model)
+    texts = options.open_texts(input, color)
     from bertwright.report.pages import vector_page
     from bertwright.report.vector_plot import project
 
-    texts = options.open_texts(input, color)
     embedder, _ = make_embedder(
         model, texts, options, normalize=normalize, dimensions=dimensions, whitening=whitening
     )

@@ -52,13 +52,16 @@ def predict(
     elif options.json:
         raise ConfigError("--json prints a summary on standard output; give --out a file then")
 
-    from bertwright.inference.model import load
-    from bertwright.inference.predict_file import predict_file, rows_of_texts
+    from bertwright.checkpoint.missing import refuse_missing_model
     from bertwright.labelled.source import refuse_missing
     from bertwright.labelled.tables.columns import Columns
 
     if input is not None:
         refuse_missing(input)
+    refuse_missing_model(model)
+    from bertwright.inference.model import load
+    from bertwright.inference.predict_file import predict_file, rows_of_texts
+
     loaded = load(model, device=options.device, exported=exported)
     task = loaded.tasks[loaded.task_name(options.task)]
     target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), options.overwrite)

@@ -221,6 +221,11 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
         name = missing.name if missing.index is None else _key(missing.name).upper()
         own = next((a for a in arguments if a.name == missing.name), missing)
         message = f"missing {name} ({own.parameter.help or 'required'})."
+        given = {missing.name, *(a.name for each in options if (a := arguments.get(each, None)))}
+        others = [a.name for a in arguments if a.required and a.index is None]
+        others = [each for each in others if each not in given]
+        if others and "--config" not in options:  # a file may have them
+            message = f"missing {name}, {', '.join(others)}."
     if "nknown option" in message and "mean" not in message:
         message += " A text that begins with a dash comes after --."
     return f"{message} {' '.join(['bertwright', *commands])} --help-all lists what there is."

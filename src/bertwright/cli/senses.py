@@ -42,6 +42,9 @@ def senses(
     """
     refuse_suffix(out, *PAGE)
     refuse_existing(out, overwrite)
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(*model)
     from bertwright.inference.model import load
     from bertwright.inference.senses import (
         cluster_words,

@@ -65,13 +65,12 @@ def similar(
         return
     if pairs is not None or out is not None:
         raise ConfigError("--pairs and --out are for --mine N, which writes hard negatives")
-    if corpus is None:
-        raise ConfigError("missing --corpus, the file of texts to search in")
-    if not queries:
-        raise ConfigError('no query; write one: bertwright similar ... "what to look for"')
-    from bertwright.inference.model import load
+    if corpus is None or not queries:
+        missing = ["--corpus, the file of texts to search in"] * (corpus is None)
+        missing += ['a query, as "what to look for"'] * (not queries)
+        raise ConfigError(f"missing {', and '.join(missing)}")
+    from bertwright.checkpoint.missing import refuse_missing_model
     from bertwright.inference.text_files import open_texts
-    from bertwright.inference.vectors.similar import nearest, strangest
     from bertwright.inference.vectors.vector_files import read_vectors
 
     if vectors is not None and corpus_prompt is not None:
@@ -79,8 +78,12 @@ def similar(
             "--corpus-prompt is for a corpus that is embedded now; that of --vectors has its own "
             "already: leave it out"
         )
+    refuse_missing_model(model)
     opened = open_texts(corpus, text, option="--corpus")
     stored, scales = (None, None) if vectors is None else read_vectors(vectors)
+    from bertwright.inference.model import load
+    from bertwright.inference.vectors.similar import nearest, strangest
+
     loaded = load(model).embedder(precision=precision)
     for note in loaded.notes:
         say(note)
@@ -149,14 +152,18 @@ def _mine(
     """Write the hard negatives of pairs to a file."""
     refuse_suffix(out, *JSON_LINES)
     refuse_existing(out, overwrite)
-    from bertwright.inference.model import load
+    from bertwright.checkpoint.missing import refuse_missing_model
     from bertwright.inference.text_files import open_texts
-    from bertwright.inference.vectors.mining import mine, read_pairs, write_mined
+    from bertwright.inference.vectors.mined_pairs import read_pairs, write_mined
 
+    refuse_missing_model(model)
     rows = read_pairs(pairs)
     texts = None
     if corpus is not None:
         texts = [str(each) for each, _ in open_texts(corpus, text, option="--corpus").rows]
+    from bertwright.inference.model import load
+    from bertwright.inference.vectors.mining import mine
+
     embedder = load(model).embedder(precision=precision)
     with bar("Embedding", "tokens") as on_progress:
         mined = mine(embedder, rows, texts, count, query_prompt, corpus_prompt, on_progress)

@@ -57,20 +57,24 @@ def translate(
             unset: print.
         precision: Precision of the weights; auto: bf16 if the hardware multiplies it faster.
     """
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(model)
     groups, total = given_texts(texts, input, text)
     if reference is not None and (input is None or text is not None):
         raise ConfigError("--reference is of the lines of a file: name that with --input")
     refuse_existing(out, overwrite)
-    from bertwright.inference.model import load
-    from bertwright.inference.text_files import chunks
-    from bertwright.inference.translation import translate as translation
-
     references: list[str] = []
     if reference is not None and input is not None:
         from bertwright.data.parallel.build import read_pairs
 
         _, sources, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
         total, references = len(sources), list(given)
+    from bertwright.inference.model import load
+    from bertwright.inference.text_files import chunks
+    from bertwright.inference.translation import translate as translation
+
+    if reference is not None:
         translation.bleu_for(references, bleu_tokenize)  # finds a missing package early
         groups = chunks(iter(sources), translation.TEXTS)
     loaded = load(model, device, precision)

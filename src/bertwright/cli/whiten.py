@@ -47,9 +47,12 @@ def whiten(
     if out.suffix != ".npz":
         raise ConfigError(f"--out is {out}; expected a name that ends in .npz")
     refuse_existing(out, overwrite)
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    refuse_missing_model(model)
+    texts = options.open_texts(input)
     from bertwright.inference.vectors.fit_whitening import fit_whitening
 
-    texts = options.open_texts(input)
     embedder, _ = make_embedder(model, texts, options, normalize=False)
     with bar("Embedding", "texts") as on_progress:
         whitening, count = fit_whitening(embedder, texts, dimensions, on_progress)

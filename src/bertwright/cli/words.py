@@ -88,6 +88,12 @@ def evaluate(*files: Path, model: list[Path], layer: Layer = None, json: Json = 
     """
     if not files:
         raise ConfigError("no file; name similarity files, or questions-words.txt")
+    from bertwright.labelled.source import refuse_missing
+
+    for path in files:
+        refuse_missing(str(path))
+    for each in model:
+        _refuse_missing(each)
     from bertwright.inference.word_vectors.evaluate import evaluate_words
 
     shown, rows = [], []
@@ -110,12 +116,21 @@ def _opened(model: Path, layer: int | None, needed: Sequence[str] = ()) -> WordT
     """Return the word vectors of a model or a file, and print notes on how they were read. `needed`
     are the words that will be looked up.
     """
+    _refuse_missing(model)
     from bertwright.inference.word_vectors.table import open_words
 
     table = open_words(model, layer, needed)
     for note in table.notes:
         say(note)
     return table
+
+
+def _refuse_missing(model: Path) -> None:
+    """Raise DataError if there is neither a file of vectors nor a model, without torch."""
+    from bertwright.checkpoint.missing import refuse_missing_model
+
+    if not model.is_file():
+        refuse_missing_model(model)
 
 
 def _near(table: WordTable, vector: Float32s, top: int, without: list[str]) -> list[dict[str, Any]]:

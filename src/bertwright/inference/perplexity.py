@@ -26,7 +26,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
 from bertwright.inference.score import TextScore, best_weights, is_pseudo, mix, score_ids
 from bertwright.inference.spelling import Spelling, unknown_words, vocabulary_words
-from bertwright.inference.text_files import Texts, chunks, open_texts
+from bertwright.inference.text_files import chunks, open_minimal_pairs
 from bertwright.progress import OnProgress, silent
 from bertwright.text.corpus.files import find_files, size_on_disk
 from bertwright.text.corpus.read import read_blocks, split_document
@@ -219,7 +219,7 @@ def minimal_pairs(
         ConfigError, DataError: as `perplexity`, or there is no such column.
     """
     weights = _check(models, weights)
-    opened = open_pairs(path, by)
+    opened = open_minimal_pairs(path, by)
     right: dict[str, list[int]] = {}
     done = 0
     for chunk in chunks(opened.rows, 1024):
@@ -249,25 +249,6 @@ def minimal_pairs(
             if by is not None
         },
     }
-
-
-PAIR_NAMES = {"good": ("sentence_good",), "bad": ("sentence_bad",)}
-"""The names of the columns of minimal pairs in BLiMP."""
-
-
-def open_pairs(path: str, by: str | None = None) -> Texts:
-    """Open a table of minimal pairs, each the good and the bad sentence; see `open_texts`.
-
-    Args:
-        path: the table.
-        by: a column whose value is yielded with each pair.
-
-    Raises:
-        DataError: as `open_texts`.
-    """
-    return open_texts(
-        path, "good", "bad", by, option="--pairs", names=PAIR_NAMES, beside_option="--by"
-    )
 
 
 def _check(models: Sequence[Model], weights: Sequence[float]) -> list[float]:

@@ -19,14 +19,16 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from bertwright.errors import DataError
-from bertwright.inference.encode import Text
 from bertwright.labelled.source import BadRowLog, BadRows, name_of, suffix_of
 from bertwright.labelled.tables.table import Table, open_form, read_table
 from bertwright.text.corpus.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
 from bertwright.text.corpus.rows import is_json_lines
+
+if TYPE_CHECKING:  # it imports torch, and a wrong file is reported before
+    from bertwright.inference.encode import Text
 
 TABLES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
 T = TypeVar("T")
@@ -112,6 +114,25 @@ def open_texts(
     texts = Texts(log.name, iter(()), log, total=_count_lines(file))
     texts.rows = _lines(file, texts, longest)
     return texts
+
+
+PAIR_NAMES = {"good": ("sentence_good",), "bad": ("sentence_bad",)}
+"""The names of the columns of minimal pairs in BLiMP."""
+
+
+def open_minimal_pairs(path: str, by: str | None = None) -> Texts:
+    """Open a table of minimal pairs, each the good and the bad sentence; see `open_texts`.
+
+    Args:
+        path: the table.
+        by: a column whose value is yielded with each pair.
+
+    Raises:
+        DataError: as `open_texts`.
+    """
+    return open_texts(
+        path, "good", "bad", by, option="--pairs", names=PAIR_NAMES, beside_option="--by"
+    )
 
 
 def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:

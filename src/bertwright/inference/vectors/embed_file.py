@@ -32,11 +32,11 @@ from bertwright.inference.model import load
 from bertwright.inference.text_files import AT_ONCE, CHARACTERS_AT_ONCE, Texts, bounded
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.inference.vectors.vector_files import (
-    SUFFIXES,
     Coder,
     FinishedFile,
     ResumableWriter,
     Stored,
+    check_suffix,
     decode,
     journal_path,
     scales_path,
@@ -293,16 +293,6 @@ def _on_worker(
             f"the workers have another model at {model}: it differs in {', '.join(differing)}"
         )
     return partial(_embed, embedder, tokens)
-
-
-def check_suffix(out: Path, tokens: bool) -> None:
-    """Raise ConfigError unless vectors can be written to a file with this suffix."""
-    if out.suffix not in SUFFIXES:
-        raise ConfigError(f"--out is {out}; expected a name that ends in .npy, .jsonl or .parquet")
-    if tokens and out.suffix == ".npy":
-        raise ConfigError(
-            f"--out is {out}; texts have tokens in different numbers: write .jsonl or .parquet"
-        )
 
 
 def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,9 @@ from numpy.lib import format as npy
 from bertwright.arrays import Float32s
 from bertwright.atomic import atomic_path, sha256_file, sole_writer, sync_file
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
-from bertwright.inference.encode import Text
+
+if TYPE_CHECKING:  # it imports torch, and a wrong file is reported before
+    from bertwright.inference.encode import Text
 
 Stored = Literal["float32", "float16", "int8", "binary"]
 SUFFIXES = (".npy", ".jsonl", ".parquet")
@@ -94,6 +96,16 @@ def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s
         expected = "float32, float16, int8, or uint8 (binary)"
         raise DataError(f"the vectors are of type {stored.dtype}; expected {expected}")
     return np.asarray(stored, np.float32)
+
+
+def check_suffix(out: Path, tokens: bool) -> None:
+    """Raise ConfigError unless vectors can be written to a file with this suffix."""
+    if out.suffix not in SUFFIXES:
+        raise ConfigError(f"--out is {out}; expected a name that ends in .npy, .jsonl or .parquet")
+    if tokens and out.suffix == ".npy":
+        raise ConfigError(
+            f"--out is {out}; texts have tokens in different numbers: write .jsonl or .parquet"
+        )
 
 
 def scales_path(path: Path) -> Path:

@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory
 
 from bertwright.errors import DataError
 from bertwright.inference.model import Model
-from bertwright.inference.perplexity import minimal_pairs, open_pairs, side_by_side
+from bertwright.inference.perplexity import minimal_pairs, side_by_side
 from bertwright.inference.senses import read_usages, score_words, vectors_of_usages
+from bertwright.inference.text_files import open_minimal_pairs
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.recipes.compare.rungs import Rung
@@ -97,7 +98,7 @@ def seconds_of_pairs(paths: Sequence[str], masked: bool) -> float:
     tokens = 0.0
     with as_file(files(__package__) / OWN_PAIRS) as own:
         for path in [*paths, str(own)]:
-            for pair, _ in open_pairs(path).rows:
+            for pair, _ in open_minimal_pairs(path).rows:
                 for sentence in pair:
                     length = 2 + TOKENS_A_WORD * len(WORD.findall(sentence))
                     tokens += length * (length - 2) if masked else length
