@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.checkpoint.adapters import Headers, adapter_of
+from bertwright.checkpoint.sentence_transformers.cross_encoder import with_activation
 from bertwright.config.task import SimilarityConfig, TaskConfig
 from bertwright.config.values import from_dict, to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
@@ -228,6 +229,8 @@ def find_heads(
     if tasks is None:
         told_by = config_file.name
         derived = system.names.derived_task(content, config, config_file)
+        if derived is not None:
+            derived = with_activation(derived, folder, content)
         tasks = {} if derived is None else {derived.kind: derived}
     try:
         expected = shapes(spec, tasks)
@@ -329,7 +332,11 @@ def _check_names(names: Iterable[str]) -> None:
 
 def write_tasks(folder: Path, tasks: Mapping[str, TaskConfig]) -> None:
     """Write `task.json`. The tasks must have passed `check_heads`."""
-    content = {"format": _FORMAT, "tasks": {name: to_dict(task) for name, task in tasks.items()}}
+    given = {name: to_dict(task) for name, task in tasks.items()}
+    for name, task in tasks.items():
+        if task.activation == "identity":  # only a folder of another program has one
+            del given[name]["activation"]
+    content = {"format": _FORMAT, "tasks": given}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / TASKS).write_text(text + "\n", encoding="utf-8")
 

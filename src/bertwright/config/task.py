@@ -233,6 +233,10 @@ class TaskConfig:
     """Column of the label, or target; for tags in CoNLL columns its name or number, if it was
     given.
     """
+    activation: Literal["identity", "sigmoid"] = "identity"
+    """Function that is applied to the number that is predicted (regression); sigmoid: the model is
+    a cross-encoder of sentence-transformers.
+    """
     head: HeadConfig = field(default_factory=HeadConfig)
     """How the head is built on the encoder."""
     similarity: SimilarityConfig | None = None
@@ -255,6 +259,7 @@ class TaskConfig:
         for is_set, rule, kinds in (
             (self.multi_label, "multi_label is for classification", {"classification"}),
             (self.context == "document", "context is for tagging", of_words),
+            (self.activation == "sigmoid", "activation is for regression", {"regression"}),
             (self.head.crf, "crf is for tagging", of_words),
             (self.head.network == "taglm", "network taglm is for tagging (use bilstm)", of_words),
             (self.both_orders, "both_orders is for pairs", {"classification", "regression"}),

@@ -18,6 +18,7 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.sentence_transformers.cross_encoder import is_cross_encoder
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
 from bertwright.checkpoint.sources import (
@@ -63,7 +64,6 @@ from bertwright.inference.word_vectors.words import WordTable
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
-from bertwright.storage.model_folder import read_json
 from bertwright.storage.tensor_names import Report
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
@@ -116,7 +116,9 @@ class Model:
         """The configuration of each task by its name: kind, labels, windows, null threshold."""
         self.folder = None if folder is None else folder.absolute()
         """The folder that the model was loaded from; None for a model that was made of parts."""
-        self.is_cross_encoder = bool(self.tasks and self.folder and _is_cross_encoder(self.folder))
+        self.is_cross_encoder = bool(
+            self.tasks and self.folder and is_cross_encoder(self.folder, read_content(self.folder))
+        )
         """Whether the model is a cross-encoder of sentence-transformers, whose head scores pairs.
         """
         self._stated: tuple[EmbeddingDefaults, tuple[DenseLayer, ...]] | DataError | None = None
@@ -586,17 +588,6 @@ def _read_vectors(folder: Path) -> tuple[EmbeddingDefaults, tuple[DenseLayer, ..
     for any other folder."""
     defaults = read_defaults(folder)
     return None if defaults is None else (defaults, tuple(map(read_layer, defaults.dense)))
-
-
-def _is_cross_encoder(folder: Path) -> bool:
-    """Return whether a folder is marked as a cross-encoder of sentence-transformers: in its own
-    configuration file since version 5.4, and by a key of `config.json` before."""
-    own = folder / "config_sentence_transformers.json"
-    kind = read_json(own).get("model_type") if own.is_file() else None
-    if kind is not None:
-        return bool(kind == "CrossEncoder")
-    keys = {"sentence_transformers", "sbert_ce_default_activation_function"}
-    return not keys.isdisjoint(read_content(folder))
 
 
 def _device(name: str | torch.device | None) -> torch.device:

@@ -353,7 +353,8 @@ def decode_numbers(
 ) -> Iterator[tuple[int, NumberPrediction]]:
     """Yield the predicted number of each example."""
     for batch, _, scores in scored:
-        for row, value in zip(batch.rows, scores.tolist(), strict=True):
+        values = torch.sigmoid(scores) if task.activation == "sigmoid" else scores
+        for row, value in zip(batch.rows, values.tolist(), strict=True):
             yield row, NumberPrediction(value)
 
 

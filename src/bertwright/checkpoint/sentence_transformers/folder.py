@@ -53,10 +53,10 @@ _FIXED: dict[str, tuple[Any, ...]] = {
 _READ = {"max_seq_length", "do_lower_case", "unpad_inputs", "modality_config", *_FIXED}
 _OF_THE_MODEL = ("model_args", "model_kwargs")
 _NO_MATTER = {"add_pooling_layer", "attn_implementation", "dtype", "torch_dtype"}
-_SETTINGS = "config_sentence_transformers.json"
+SETTINGS_FILE = "config_sentence_transformers.json"
 _WIDTHS = ("word_embedding_dimension", "embedding_dimension")
 _NAMES = ("module_input_name", "module_output_name")
-SETTINGS = (MODULES, _SIZES, _SETTINGS)
+SETTINGS = (MODULES, _SIZES, SETTINGS_FILE)
 """The files of settings beside a model."""
 _OF_A_PART = ("config.json", WEIGHTS, "tokenizer.json")
 _THEIRS = "sentence_transformers."
@@ -141,7 +141,7 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
     dense = tuple(read_config(path) for kind, path in parts if kind == "Dense")
     max_length = read_max_length(root)
     width = _width(root, pooling, dense)
-    prompts, default, dimensions, similarity = _read_settings(root / _SETTINGS)
+    prompts, default, dimensions, similarity = _read_settings(root / SETTINGS_FILE)
     return EmbeddingDefaults(
         pooling,
         scaled,
@@ -219,7 +219,7 @@ def write_defaults(
     if defaults.similarity != "cosine":  # which is also the default of sentence-transformers
         settings["similarity_fn_name"] = defaults.similarity
     if settings:
-        write_json(folder / _SETTINGS, settings)
+        write_json(folder / SETTINGS_FILE, settings)
 
 
 def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:

@@ -285,7 +285,7 @@ class BertLayout(Layout[BertConfig]):
             labels = task.labels or tuple(f"LABEL_{n}" for n in range(task.num_scores))
             keys["id2label"] = {str(number): label for number, label in enumerate(labels)}
             keys["label2id"] = {label: number for number, label in enumerate(labels)}
-        if task.kind == "regression":
+        if task.kind == "regression" and task.activation == "identity":
             keys["problem_type"] = "regression"
         elif task.kind == "classification":
             several = "multi" if task.multi_label else "single"

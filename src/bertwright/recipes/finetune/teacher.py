@@ -4,8 +4,8 @@
   these vectors (Reimers and Gurevych 2020, "Making Monolingual Sentence Embeddings Multilingual
   using Knowledge Distillation"). If they have another width than the student's, the objective
   learns the similarities between the texts of a step.
-- A model that was fine-tuned on pairs, for regression or classification, predicts a score for each
-  pair, which becomes its label (Thakur et al. 2021, "Augmented SBERT").
+- A model that was fine-tuned on pairs, for regression or classification, or a cross-encoder,
+  predicts a score for each pair, which becomes its label (Thakur et al. 2021, "Augmented SBERT").
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def teach(
             of its labels says that two texts belong together.
     """
     model = load(teacher, None if device == "auto" else device)
-    name = next((n for n, task in model.tasks.items() if task.text2_column is not None), None)
+    name = next((n for n, task in model.tasks.items() if _scores_pairs(model, task)), None)
     if name is not None and model.tasks[name].kind in SCORING:
         say(f"the teacher {teacher} scores {len(examples):,} pairs")
         return _with_scores(examples, model, name), False
@@ -56,6 +56,12 @@ def teach(
         )
     say(f"the teacher {teacher} encodes the texts of {len(examples):,} training examples")
     return _with_vectors(examples, model), True
+
+
+def _scores_pairs(model: Model, task: TaskConfig) -> bool:
+    """Return whether a head was trained on pairs, or is that of a cross-encoder."""
+    cross_encoder = model.is_cross_encoder or task.activation == "sigmoid"
+    return task.text2_column is not None or cross_encoder
 
 
 def _with_scores(

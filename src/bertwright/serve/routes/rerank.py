@@ -206,6 +206,8 @@ def _ranker(engine: Engine, name: str | None) -> str | None:
     tasks = {name: task for name, task in model.tasks.items() if task.kind in OF_TEXTS}
     scoring = [name for name, task in tasks.items() if len(task.labels) in (0, 2)]
     known = [name for name in scoring if engine.reads_pairs(name)]
+    if not known:  # rerankers whose folder does not mark them as cross-encoders
+        known = [name for name in scoring if tasks[name].activation == "sigmoid"]
     if not known and model.similarity_function is not None:
         return _vector_task(engine)
     if not tasks:
