@@ -13,7 +13,7 @@ from tests.labelled.conftest import parse
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text,labels\na,\"['x', 'y']\"\n", "line 2: list written as text: .* commas between"),
+        ('text,labels\na,"[x, y]"\n', r"line 2: list written as text: .* commas between"),
         (
             '{"text": "a", "labels": [0, 1, 0]}\n{"text": "b", "labels": [2, 2]}\n',
             "line 1: class more than once.*the classes that",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bertwright.errors import DataError
 from bertwright.labelled.source import BadRowLog
+from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tables.quotes import split_tsv
 from tests.labelled.conftest import parse
 
@@ -82,3 +83,31 @@ def test_what_the_csv_module_writes_comes_back_where_quotes_show_it(rows):
     quoted = any(mark in cell for row in rows for cell in row for mark in '"\t\n')
     if quoted:
         assert split(text)[0] == [[*row] for row in rows]
+
+
+STS = ["a\t1\tit was\ta dog", 'f\t6\t"it was\ta bee', 'g\t7\tit had wings"\tand six legs']
+STS += ["e\t5\tit was\ta pig", "h\t0.5\tit is\ta cow", "i\t3\tit is\ta hen"]
+
+
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", "\t"), ("a.tsv", "\t"), ("a.csv", ",")])
+def test_a_quote_in_one_row_and_one_in_a_later_row_join_no_rows(write, name, separator):
+    path = write(name, "\n".join(row.replace("\t", separator) for row in STS) + "\n")
+    read = parse(path, "similarity", Columns("3", "4", "2"))
+    assert [(each.label, each.line) for each in read.examples] == [
+        (1, 1),
+        (6, 2),
+        (7, 3),
+        (5, 4),
+        (0.5, 5),
+        (3, 6),
+    ]
+    assert read.examples[1].text == '"it was'
+    if name == "a.csv":
+        assert any("--format tsv" in each for each in read.warnings)
+
+
+def test_line_ends_in_quoted_fields_are_kept(write):
+    for name, separator in (("a.csv", ","), ("a.csv", "\t"), ("a.tsv", "\t")):
+        content = 'text,label\n"a,\n""b""",x\nd,y\ne,x\nf,y\ng,x\n'.replace(",", separator)
+        read = parse(write(name, content), "classification")
+        assert [each.text for each in read.examples] == [f'a{separator}\n"b"', *"defg"]

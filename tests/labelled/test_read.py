@@ -243,7 +243,7 @@ def test_bad_rows_are_left_out_by_option(write):
         ('{"text": "a", "text": "b", "label": "x"}', r"the key 'text' comes twice"),
         ('{"label": "x"}', r"empty text: column 'text'"),
         ('{"text": ["a"], "label": "x"}', r"a list in the column 'text'; expected a string"),
-        ('{"text": "a", "label": ["x"]}', r"expected one class; for several: --multi-label"),
+        ('{"text": "a", "label": ["x", "y"]}', r"expected one class; for several: --multi-label"),
         ('{"text": "a"}', r"no label"),
     ],
 )

@@ -131,3 +131,45 @@ def test_labels_that_are_all_the_same_are_a_warning(write, row, kind, options):
     content[0] |= {key: value for key, value in other.items() if key in content[0]}
     read = parse(write("a.json", content), kind, Columns(), **options)
     assert not any("nothing to tell apart" in each for each in read.warnings)
+
+
+def rows_of(labels):
+    quoted = ('"' + each.replace('"', '""') + '"' for each in labels)
+    return "text,labels\n" + "".join(f"text {n},{each}\n" for n, each in enumerate(quoted))
+
+
+@pytest.mark.parametrize("mark", [";", "|", "#", "\n", "; "])
+def test_labels_joined_by_another_mark_are_split(write, mark):
+    labels = [mark.join(each) for each in (["art", "war"], ["war"], ["art", "sport"], ["art"])]
+    path = write("a.csv", rows_of(labels))
+    read = parse(path, "classification", multi_label=True)
+    assert classes(read) == [("art", "war"), ("war",), ("art", "sport"), ("art",)]
+    assert any(repr(mark[0]) in each for each in read.warnings)
+    few = write("b.csv", rows_of([labels[2]]))  # the model's classes say what the parts are
+    again = parse(few, "classification", multi_label=True, labels=("art", "sport", "war"))
+    assert classes(again) == [("art", "sport")]
+    single = parse(path, "classification")
+    assert any("--multi-label" in each for each in single.warnings)
+
+
+def test_marks_within_names_are_no_separators(write):
+    for labels in (["C#", "F#", "C#"], ["a;b", "c", "c"], ["a;b,c", "c", "a;b"]):
+        path = write("a.csv", rows_of(labels))
+        read = parse(path, "classification", multi_label=True)
+        assert classes(read) == [tuple(each.split(",")) for each in labels]
+    known = parse(path, "classification", multi_label=True, labels=("a;b", "c"))
+    assert classes(known) == [("a;b", "c"), ("c",), ("a;b",)]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [["['art', 'war']", "['war']"], ['["art", "war"]', '["war"]'], ["['art' 'war']", "['war']"]],
+)
+def test_lists_written_as_text_are_lists(write, labels):
+    path = write("a.csv", rows_of([*labels, "[]"]))
+    read = parse(path, "classification", multi_label=True)
+    assert classes(read) == [("art", "war"), ("war",), ()]
+    one = parse(write("b.csv", rows_of([labels[1], "['art']", "[sic]"])), "classification")
+    assert classes(one) == ["war", "art", "[sic]"]
+    with pytest.raises(DataError, match=r"line 2.*--multi-label"):
+        parse(path, "classification")

@@ -82,6 +82,10 @@ def test_the_header_again_is_no_sentence(write):
 def test_quotes_that_swallow_rows_are_found(write):
     """A quote as a word, not doubled: CSV reads up to the next as one word."""
     path = write("a.csv", 'sentence_id,word,tag\n1,a,O\n1,",O\n2,b,O\n3,",O\n3,c,O\n4,d,O\n')
+    read = parse(path, "tagging")
+    assert tagged(read) == [('a "', "O O"), ("b", "O"), ('" c', "O O"), ("d", "O")]
+    assert any("(line 3, 4, 5)" in each for each in read.warnings)
+    path = write("b.csv", 'sentence_id,word,tag\n1,a,O\n1,"a\nb",O\n2,b,O\n')
     for bad_rows in ("skip", "refuse"):
         with pytest.raises(DataError, match=r"line 3: line end in a word.*a quote"):
             parse(path, "tagging", bad_rows=bad_rows)

@@ -18,9 +18,12 @@ from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.guess import guess_columns
 from bertwright.labelled.tables.label_names import known_label
 from bertwright.labelled.tables.several_labels import (
+    MARKS,
     LabelColumns,
     columns_of_zeros,
     find_label_columns,
+    joined_by,
+    list_of_text,
 )
 from bertwright.labelled.tables.table import Row, Table, read_text
 
@@ -99,7 +102,17 @@ def _label_columns(table: Table, file: File) -> LabelColumns | None:
     if file.options.multi_label:
         return find_label_columns(table, file, used)
     column = file.label(table, "numbers" if file.reader.numbers else "labels", used)
-    return None if column is None else LabelColumns((column,))
+    if column is None:
+        return None
+    if not file.reader.numbers:
+        at = table.columns.index(column)
+        cells = [row[at] for row in table.sample()]
+        if mark := joined_by(cells, file.options, MARKS + ","):
+            shown = shorten(next(cell for cell in cells if isinstance(cell, str) and mark in cell))
+            file.log.warn(
+                f"labels as {shown} are one class each; if {mark!r} joins several: --multi-label"
+            )
+    return LabelColumns((column,))
 
 
 def _columns(table: Table, file: File, label: LabelColumns | None) -> Columns:
@@ -155,7 +168,7 @@ def _label(value: Any, file: File, line: int) -> Label:
     several, known = file.options.multi_label, file.options.labels
     if file.reader.numbers:
         return _number(value)
-    values = _several(value) if several else [value]
+    values = _several(value) if several else [_single(value)]
     names = [_class_name(each) for each in values]
     names = [file.options.label_map.get(name, name) for name in names]
     if known is not None and names not in _NO_LABEL:
@@ -166,15 +179,28 @@ def _label(value: Any, file: File, line: int) -> Label:
 
 
 def _several(value: Any) -> Sequence[Any]:
-    """Return the classes of one row: a list, or the parts between commas."""
+    """Return the classes of one row: a list, also one written as text, or the parts between
+    commas.
+    """
     if isinstance(value, str) and value.strip()[:1] == "[" and value.strip()[-1:] == "]":
-        expected = "classes with commas between, or a list in JSON lines"
-        raise BadValue("list written as text", shorten(value), expected)
+        names = list_of_text(value)
+        if names is None:
+            expected = "classes with commas between, or a list as ['art', 'war']"
+            raise BadValue("list written as text", shorten(value), expected)
+        return names
     if isinstance(value, str):
         return [part for part in value.split(",") if part.strip()]
     if isinstance(value, list | tuple):
         return value
     return [] if value is None or value != value else [value]
+
+
+def _single(value: Any) -> Any:
+    """Return the value, or that of a list of one, which may be written as text."""
+    values = list_of_text(value) if isinstance(value, str) else value
+    if isinstance(values, list) and isinstance(value, str) and len(values) > 1:
+        raise BadValue("several labels", shorten(value), "one class; for several: --multi-label")
+    return values[0] if isinstance(values, list) and len(values) == 1 else value
 
 
 def _class_name(value: Any) -> str:

@@ -1,20 +1,20 @@
-"""Split TSV into rows, with or without CSV quoting.
+"""Split TSV into rows, with or without CSV quoting, and CSV.
 
-`text/quotes.py` decides from the first lines whether fields are quoted. Fields that are quoted, and
-fields that look quoted in a file where quotes are text, are counted and reported.
+`text/quotes.py` decides from the first lines of TSV whether fields are quoted. Fields that are
+quoted, and fields that look quoted in a file where quotes are text, are counted and reported.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from bertwright.errors import DataError
 from bertwright.labelled.source import BadRowLog
-from bertwright.text.quotes import AHEAD_CHARACTERS, AHEAD_LINES, are_quoted
-from bertwright.text.tables import MAX_ROW_CHARACTERS
+from bertwright.text.quotes import AHEAD_CHARACTERS, AHEAD_LINES, Swallowed, are_quoted
+from bertwright.text.tables import MAX_ROW_CHARACTERS, csv_delimiter, split_rows
 
 _LOOKS_QUOTED = re.compile(r'(?:^|\t)"[^"\t]*""[^\t]*"(?=\t|$)')
 UNQUOTED = (
@@ -25,6 +25,41 @@ LOOK_QUOTED = (
     "lines have fields that look quoted as in CSV, but other fields are not, so all are read with "
     "their quotes (to remove the quotes: --format csv)"
 )
+
+APART = (
+    "lines from one quote to the next have all the fields of a row each, and are read as rows, "
+    "with their quotes (if quotes are text in a file with tabs: --format tsv)"
+)
+
+
+def split_csv(
+    lines: Iterator[str], log: BadRowLog, delimiter: str | None, head: Sequence[str]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row of CSV that is not empty, with the number of the line it begins at.
+
+    Rows that a quote which is text joins into one (as in STS-B) are read apart.
+
+    Raises:
+        DataError: a quote is not closed.
+    """
+    taken: list[str] = []
+
+    def noted() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    delimiter = delimiter or csv_delimiter(next(filter(str.strip, head), ""))
+    swallowed = Swallowed(head, delimiter)
+    for number, row in split_rows(noted(), log.name, quoted=True, delimiter=delimiter):
+        own = taken[next(at for at, line in enumerate(taken) if line.strip()) :]
+        taken.clear()
+        if swallowed.are_rows(own):
+            for at, line in enumerate(own, number):
+                log.mended.add(at, APART)
+                yield at, line.split(delimiter)
+        else:
+            yield number, row
 
 
 def split_tsv(

@@ -2,7 +2,8 @@
 
 | a row of the file | its classes |
 |---|---|
-| a list of names, or names separated by commas | those named |
+| a list of names, also as text (`['art', 'war']`), or names separated by commas | those named |
+| names joined by `;`, `|`, `#` or line ends in all rows (`art;war`) | those named |
 | a list of 0 and 1 (`[0, 1, 1]`), of one length in all rows | by position; an option names them |
 | a column of 0 and 1 for each class (Jigsaw's files) | the columns' names |
 
@@ -12,17 +13,23 @@ file would have the same classes.
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.file import File
+from bertwright.labelled.file import File, ReadOptions
 from bertwright.labelled.source import BadValue, listed, shorten
 from bertwright.labelled.tables.columns import NAMES, is_known, plain
 from bertwright.labelled.tables.table import Row, Table
 
+MARKS = ";|#\n"
+"""What may join several classes in a cell, if it has no comma."""
+_NO_COMMA = re.compile(r"""(['"])\s+(?=['"])""")  # between the strings of a NumPy array
 _NUMBERS_AS_TEXT = re.compile(r"\[?\s*[01](\.0*)?([\s,]+[01](\.0*)?)+\s*,?\s*\]?")
 _HOLDS = dict.fromkeys(("1", "1.0", "1.", "true"), True)
 _HOLDS |= dict.fromkeys(("0", "0.0", "0.", "false"), False)
@@ -39,6 +46,8 @@ class LabelColumns:
     """The classes in their order if there is a 0 or 1 for each; None if the cells name the
     classes.
     """
+    mark: str = ""
+    """What joins the classes in a cell of text, if it is not a comma."""
 
     def read(self, row: Row, file: File, line: int) -> Any:
         """Return the names of a row's classes, or its cell if cells name the classes.
@@ -46,7 +55,9 @@ class LabelColumns:
         A row that is marked as not labelled is counted, and None is returned.
         """
         if self.classes is None:
-            return row[self.columns[0]]
+            cell = row[self.columns[0]]
+            is_joined = self.mark and isinstance(cell, str)
+            return list(filter(str.strip, cell.split(self.mark))) if is_joined else cell
         cells = [row[column] for column in self.columns]
         if len(self.columns) == 1:
             cells = _positions(cells[0]) or []
@@ -113,7 +124,11 @@ def _of_column(table: Table, file: File, column: str, names: Sequence[str] = ())
                 f"because the column {shorten(column)} does not have a list of 0 and 1 in every "
                 f"row; the file has the columns {listed(table.columns)}"
             )
-        return LabelColumns((column,))
+        mark = joined_by(first, file.options)
+        if mark:
+            shown = shorten(next(cell for cell in first if isinstance(cell, str) and mark in cell))
+            file.log.warn(f"labels as {shown} are split at {mark!r}: a class for each part")
+        return LabelColumns((column,), mark=mark)
     known = tuple(file.options.labels or ())
     classes = tuple(names) or known or tuple(str(number) for number in range(1, width + 1))
     if len(classes) != width:
@@ -129,6 +144,39 @@ def _of_column(table: Table, file: File, column: str, names: Sequence[str] = ())
             f"labels are lists of 0 and 1 for {width} classes, which {order if known else called}"
         )
     return LabelColumns((column,), classes)
+
+
+def joined_by(cells: Sequence[Any], options: ReadOptions, marks: str = MARKS) -> str:
+    """Return the mark that joins several classes in cells of text, or "".
+
+    Its parts must be the classes of the model or, if they are not known, no more than the different
+    cells: of `art;war`, `art` and `war` they are two of three.
+    """
+    texts = [cell.strip() for cell in cells if isinstance(cell, str) and cell.strip()]
+    if len(texts) < len(cells) - cells.count(None) or any(text.startswith("[") for text in texts):
+        return ""
+    for mark in marks if "," in marks or not any("," in text for text in texts) else "":
+        parts = [[*filter(None, map(str.strip, text.split(mark)))] for text in texts]
+        names = {options.label_map.get(part, part) for each in parts for part in each}
+        is_joined = max(map(len, parts), default=0) > 1
+        known = options.labels
+        fits = len(names) <= len({*texts}) if known is None else names <= {*known}
+        if is_joined and fits and not {*texts} <= {*(known or ())}:
+            return mark
+    return ""
+
+
+def list_of_text(text: str) -> list[Any] | None:
+    """Return the list that a text is, as Python, JSON or NumPy write it; None for other texts."""
+    text = text.strip()
+    if text[:1] != "[" or text[-1:] != "]":
+        return None
+    text = _NO_COMMA.sub(r"\1, ", text)
+    for parse in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            value = parse(text)
+            return value if isinstance(value, list) else None
+    return None
 
 
 def _are_own_names(lists: Sequence[Any], known: Sequence[str] | None) -> bool:

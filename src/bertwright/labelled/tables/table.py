@@ -36,10 +36,10 @@ from bertwright.labelled.source import (
 from bertwright.labelled.tables.columns import NAMES, is_known, plain
 from bertwright.labelled.tables.guess import is_unknown_header
 from bertwright.labelled.tables.parts import part_of
-from bertwright.labelled.tables.quotes import split_tsv
+from bertwright.labelled.tables.quotes import split_csv, split_tsv
 from bertwright.text.corpus.files import open_bytes
 from bertwright.text.parquet import parquet_rows
-from bertwright.text.tables import csv_delimiter, open_parquet, replace_surrogates, split_rows
+from bertwright.text.tables import csv_delimiter, open_parquet, replace_surrogates
 
 E = TypeVar("E")
 FORMS: dict[str, Form] = {f".{form}": form for form in get_args(Form) if form != "text"}
@@ -301,7 +301,7 @@ def plain_text(source: Source, pair: bool, tabs: bool, log: BadRowLog) -> Table:
 def _delimited(source: Source, form: Form, named: Sequence[str], log: BadRowLog) -> Table:
     def split_all(lines: Iterator[str], log: BadRowLog) -> Iterator[tuple[int, list[str]]]:
         if form == "csv":
-            return split_rows(lines, source.name, quoted=True, delimiter=source.separator)
+            return split_csv(lines, log, source.separator, source.head)
         return split_tsv(lines, log, quotes=source.quotes)
 
     def head() -> list[list[str]]:
