@@ -1,4 +1,4 @@
-"""One line for an error and what it says."""
+"""One line for an error, and for what it names."""
 
 from __future__ import annotations
 
@@ -17,3 +17,10 @@ def raises(
     """`work` of these arguments ends by this error, whose message is found by this expression."""
     with pytest.raises(error, match=message):
         work(*arguments, **options)
+
+
+def assert_names(said: object, *names: object) -> None:
+    """An error, or what was printed, contains each of these: values, files, options, commands."""
+    text = str(said)
+    missing = [str(name) for name in names if str(name) not in text]
+    assert not missing, f"{missing} not in: {text}"

@@ -19,6 +19,7 @@ from bertwright.cli.app import VERBS, make_app
 from bertwright.config import values
 from tests.cli.conftest import Ran
 from tests.cli.sample import SampleConfig, SampleOptimizer
+from tests.raising import assert_names
 
 SAMPLE = {
     "train": ("tests.cli.sample:train", "Train a sample."),
@@ -119,60 +120,55 @@ def test_a_saved_configuration_runs_again(line: Ran, tmp_path: Path, config: Sam
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "names"),
     [
         (
             "[optimizer]\nlearning_rat = 3",
-            "unknown key 'optimizer.learning_rat' in {file}; did you mean "
-            "'optimizer.learning_rate'?",
+            "'optimizer.learning_rat' {file} 'optimizer.learning_rate'",
         ),
-        ('[steps]\nx = "3"', "unknown key 'steps.x' in {file}"),
-        ("[optimizer]\nlearning_rate = -3", "learning_rate is -3.0; expected more than 0"),
-        ("steps =", "{file} is not TOML"),
+        ('[steps]\nx = "3"', "'steps.x' {file}"),
+        ("[optimizer]\nlearning_rate = -3", "learning_rate -3.0 0"),
+        ("steps =", "{file} TOML"),
     ],
 )
-def test_a_wrong_file(line: Ran, tmp_path: Path, content: str, message: str) -> None:
+def test_a_wrong_file(line: Ran, tmp_path: Path, content: str, names: str) -> None:
     file = tmp_path / "run.toml"
     file.write_text(content)
     printed = line("train", "--config", file, code=2)
     assert printed.out == ""
-    assert message.format(file=file) in printed.err
+    assert_names(printed.err, *names.format(file=file).split())
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
         (
             "train --optimizer.learning_rat 3",
-            "unknown option --optimizer.learning_rat; did you mean --optimizer.learning-rate? "
-            "bertwright train --help-all lists what there is.",
+            ["--optimizer.learning_rat;", "--optimizer.learning-rate", "bertwright train --help"],
         ),
-        ("train --learning-rate 3", "unknown option --learning-rate; did you mean --optimizer."),
-        ("train --step 3", "unknown option --step; did you mean --steps?"),
-        ("--verson", "unknown option --verson; did you mean --version?"),
-        ("--hlep", "unknown option --hlep; did you mean --help?"),
-        ("train --steps x", 'Invalid value for --steps: unable to convert "x" into int.'),
-        ("train --steps 1.5", "--steps is 1.5; expected a whole number"),
-        ("data build a --out b --workers .5", "--workers is .5; expected a whole number"),
-        ("train --model bert-mino", 'Did you mean "bert-mini"?'),
-        ("train --optimizer.learning-rate -1", "learning_rate is -1.0; expected more than 0"),
-        ("train --config", "--config requires an argument"),
-        ("train --config nowhere.toml", "no configuration file nowhere.toml"),
-        ("train extra", "Unused Tokens: ['extra']. bertwright train --help"),
-        (
-            "data build a",
-            "missing --out (Folder to write.). bertwright data build --help-all lists",
-        ),
-        ("data build a --out b --jsn", "unknown option --jsn; did you mean --json?"),
-        ("train --steps x --rezume", "unknown option --rezume; did you mean --resume?"),
-        ("data bild", 'Unknown command "bild". Did you mean "build"?'),
-        ("trian", 'Unknown command "trian". Did you mean "train"?'),
+        ("train --learning-rate 3", ["--learning-rate", "--optimizer.learning-rate"]),
+        ("train --step 3", ["--step;", "--steps"]),
+        ("--verson", ["--verson", "--version"]),
+        ("--hlep", ["--hlep", "--help"]),
+        ("train --steps x", ["--steps", '"x"', "int"]),
+        ("train --steps 1.5", ["--steps", "1.5", "whole number"]),
+        ("data build a --out b --workers .5", ["--workers", ".5", "whole number"]),
+        ("train --model bert-mino", ["bert-mino", '"bert-mini"']),
+        ("train --optimizer.learning-rate -1", ["learning_rate", "-1.0", "0"]),
+        ("train --config", ["--config", "argument"]),
+        ("train --config nowhere.toml", ["configuration file", "nowhere.toml"]),
+        ("train extra", ["'extra'", "bertwright train --help"]),
+        ("data build a", ["--out (Folder to write.)", "bertwright data build --help"]),
+        ("data build a --out b --jsn", ["--jsn", "--json"]),
+        ("train --steps x --rezume", ["--rezume", "--resume"]),
+        ("data bild", ['"bild"', '"build"']),
+        ("trian", ['"trian"', '"train"']),
     ],
 )
-def test_wrong_usage(line: Ran, words: str, message: str) -> None:
+def test_wrong_usage(line: Ran, words: str, names: list[str]) -> None:
     printed = line(*words.split(), code=2)
     assert printed.out == ""
-    assert message in printed.err
+    assert_names(printed.err, *names)
     assert "Traceback" not in printed.err
 
 
@@ -182,12 +178,12 @@ def test_wrong_usage(line: Ran, words: str, message: str) -> None:
         ("code", 4, ""),
         ("run", 1, "loss is not finite at step 3"),
         ("config", 2, "no such model"),
-        ("extra", 3, 'reading .zst needs the package zstandard: pip install "bertwright[zst]"'),
+        ("extra", 3, 'pip install "bertwright[zst]"'),
         ("data", 4, "no documents"),
         ("integrity", 5, "shard cut"),
         ("interrupt", 130, "interrupted"),
         ("disk", 1, "No space left on device: '/out'"),
-        ("bug", 1, "unexpected ZeroDivisionError: division by zero"),
+        ("bug", 1, "ZeroDivisionError"),
     ],
 )
 def test_exit_codes(line: Ran, how: str, code: int, message: str) -> None:
@@ -227,7 +223,7 @@ def test_after_two_dashes_everything_is_text(line: Ran) -> None:
 def test_a_hyphen_is_a_word(line: Ran, words: str) -> None:
     found = resolved(line("data", "build", *words.split()))
     assert found == {"corpus": ["-"], "out": "-", "workers": 1, "json": False}
-    assert "Unused Tokens: ['-']." in line("train", "-", code=2).err
+    assert "'-'" in line("train", "-", code=2).err
 
 
 def test_help_explains_every_key(line: Ran) -> None:
@@ -248,7 +244,7 @@ def test_an_empty_list_is_no_default(ran: Ran) -> None:
 @pytest.mark.parametrize("verb", ["data check x", "finetune classification"])
 def test_a_recipe_is_of_pretrain(verb: str, ran: Ran) -> None:
     printed = ran(*verb.split(), "--config", "small-budget", code=2)
-    assert "no configuration file small-budget" in printed.err
+    assert_names(printed.err, "configuration file", "small-budget")
 
 
 @pytest.mark.parametrize("command", VERBS)
@@ -267,8 +263,7 @@ def test_a_misspelt_variable_does_not_leave_the_door_open(
     monkeypatch.setenv("BERTWRIGHT_PORT_80_TCP_ADDR", "10.0.0.1")  # as Kubernetes makes
     monkeypatch.setenv("BERTWRIGHT_API_KEY", "keys.txt")
     said = ran("serve", "--model", "x", code=2).err
-    assert "unknown variable BERTWRIGHT_API_KEY in the environment" in said
-    assert "did you mean BERTWRIGHT_API_KEYS?" in said
+    assert_names(said, "BERTWRIGHT_API_KEY ", "BERTWRIGHT_API_KEYS")
 
 
 def test_version_and_module_run(command_line: Callable[..., Any]) -> None:

@@ -53,14 +53,14 @@ def test_measures(model: str, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "expected one text or two"),
+        ([], 2, "text"),
         (["a", "b", "c", "--json"], 2, "3 texts"),
         (["a"], 2, "where to?"),
         (["a", "--coreference"], 2, "1 text and some measure"),
         (["--coreference", "--out", "a.html"], 2, "leave it out"),
         (["--coreference", "--limit", "0"], 2, "expected 1 or more"),
-        (["--corpus", "missing.txt"], 4, "no file missing.txt"),
-        (["--treebank", "missing.mrg"], 4, "no file missing.mrg"),
+        (["--corpus", "missing.txt"], 4, "missing.txt"),
+        (["--treebank", "missing.mrg"], 4, "missing.mrg"),
         (["a " * 200, "--json"], 4, "more tokens than"),
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bertwright.checkpoint.checkpoint import load
 from tests.cli.conftest import JsonOf, Ran
+from tests.raising import assert_names
 
 
 def test_convert(tiny: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
@@ -26,12 +27,12 @@ def test_convert(tiny: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
 def test_sentence_transformers(tiny: Path, tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     words = ["convert", tiny, tmp_path / "st", "--to", "sentence-transformers"]
     printed = ran(*words, "--pooling", "cls", "--normalize", "--max-length", "8")
-    assert "not carried over: masked_lm" in printed.err
+    assert "masked_lm" in printed.err
     found = json_of("inspect", tmp_path / "st")
     expected = {"pooling": "cls", "normalize": True, "max_length": 8, "layers": [-1]}
     assert found["embedding"].items() > expected.items()
     printed = ran("convert", tiny, tmp_path / "x", "--pooling", "cls", code=2)
-    assert "--pooling is for --to sentence-transformers" in printed.err
+    assert_names(printed.err, "--pooling", "--to sentence-transformers")
 
 
 def test_refusals(tiny: Path, tmp_path: Path, ran: Ran) -> None:
@@ -41,7 +42,7 @@ def test_refusals(tiny: Path, tmp_path: Path, ran: Ran) -> None:
     (tmp_path / "words.txt").write_text("a 1 2\nb 3 4\n")
     average = ("--average", "3")
     printed = ran("convert", tmp_path / "words.txt", tmp_path / "x", *average, code=2)
-    assert "--average is for the checkpoints" in printed.err
+    assert_names(printed.err, "--average", "checkpoints")
     assert not (tmp_path / "x").exists()
 
 
@@ -49,7 +50,7 @@ def test_inspect(tiny: Path, tmp_path: Path, ran: Ran) -> None:
     shown = ran("inspect", tiny).out
     for words in ("huggingface", "BertForMaskedLM", "tokens read at once", "pooler", "WordPiece"):
         assert words in shown
-    assert "holds neither config.json" in ran("inspect", tmp_path, code=4).err
+    assert "config.json" in ran("inspect", tmp_path, code=4).err
 
 
 def test_inspect_of_what_does_not_load(tiny: Path, tmp_path: Path, ran: Ran) -> None:

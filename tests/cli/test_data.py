@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from bertwright.atomic import write_manifest
 from bertwright.cli.app import run
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.cli.conftest import JsonOf, Ran
+from tests.raising import assert_names
 from tests.recipes.sample import build_pairs
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -41,13 +43,12 @@ def build(ran: Ran) -> Ran:
 
 def test_build_and_check(corpus: Path, build: Ran, ran: Ran) -> None:
     said = build(corpus).out
-    assert "100 documents, 1,000 sentences, 10,000 tokens" in said
+    assert_names(said, "100 documents", "1,000 sentences", "10,000 tokens")
     assert f"bertwright data check {corpus / 'out'}" in said
     said = ran("data", "check", corpus / "out", "--instances.sequence-length", "64").out
-    assert "warning  size: 10,000 tokens are little" in said
-    assert "-> expect over-fitting" in said
-    assert "0 errors, 1 warning\n" in said or "0 errors, 2 warnings\n" in said
-    assert f"bertwright pretrain --model bert-mini --data {corpus / 'out'} --minutes" in said
+    assert re.search(r"warning +size: .*10,000 tokens", said)
+    assert "0 errors, " in said
+    assert f"bertwright pretrain --model bert-mini --data {corpus / 'out'}" in said
 
 
 def test_json_is_one_object(corpus: Path, build: Ran, json_of: JsonOf) -> None:
@@ -79,8 +80,8 @@ def test_the_model_is_named_or_found_by_the_data(tmp_path: Path, ran: Ran) -> No
         ([text, "--model", "bert-mini"], 4, "error    instances: "),
         ([pairs], 0, "ok       left_out: 0.0% of the pairs"),
         ([pairs, "--sequence-length", "8"], 0, "warning  left_out: "),
-        ([pairs, "--instances.objectives", "mlm"], 2, "transformer-small is trained without it"),
-        ([text, "--sequence-length", "9999"], 2, "this model has 512 positions"),
+        ([pairs, "--instances.objectives", "mlm"], 2, "transformer-small"),
+        ([text, "--sequence-length", "9999"], 2, "512 positions"),
     ):
         found = ran("data", "check", *more, code=code)
         assert said in (found.err if code == 2 else found.out)
@@ -119,7 +120,5 @@ def test_what_was_cut_is_said(corpus: Path, build: Ran, monkeypatch: pytest.Monk
     monkeypatch.setattr("bertwright.text.corpus.read.MAX_SENTENCE_CHARACTERS", 10)
     (corpus / "corpus.txt").write_bytes(b"a b c a b c a b c\xff .\n" * 3)
     said = build(corpus).out
-    assert "tokens from 0.1 kB in" in said
-    assert "splits of sentences too long to be any" in said
-    assert "3 malformed characters replaced" in said
-    assert f"malformed: {corpus / 'corpus.txt'}, byte" in said
+    assert_names(said, "0.1 kB", "splits of sentences", "3 malformed characters")
+    assert f"{corpus / 'corpus.txt'}, byte" in said

@@ -14,6 +14,7 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.cli.app import run
 from bertwright.inference.model import load
 from tests.cli.conftest import JsonOf, Ran
+from tests.raising import assert_names
 from tests.small_bert import write_model
 
 ROWS = [("a b", "x"), ("c d e", "y"), ("a b a", "x"), ("the j", "z")]
@@ -91,10 +92,10 @@ def test_what_is_left_out_is_said(
     words = ["embed", "--model", str(folder), "--input", table, "--out", str(out)]
     assert run(words) == 0
     assert np.load(out).shape == (4, 7)
-    assert "left out" not in capsys.readouterr().err
+    assert "dimensions" not in capsys.readouterr().err
     assert run([*words, "--layers", "-2", "--overwrite"]) == 0
     assert np.load(out).shape == (4, 24)
-    assert "the folder's dimensions are left out" in capsys.readouterr().err
+    assert "dimensions" in capsys.readouterr().err
 
 
 def test_similar_puts_the_usual_prompts_before(tmp_path: Path, table: str, ran: Ran) -> None:
@@ -123,7 +124,7 @@ def test_similar_puts_the_usual_prompts_before(tmp_path: Path, table: str, ran: 
     np.save(tmp_path / "v.npy", plain.embed(texts, [-1]))
     words += ["--vectors", tmp_path / "v.npy"]
     printed = ran(*words, "--corpus-prompt", "x", code=2)
-    assert "that of --vectors has its own" in printed.err
+    assert_names(printed.err, "--corpus-prompt", "--vectors")
     assert "before every text" not in ran(*words).err
 
 
@@ -133,7 +134,7 @@ def test_whitening_and_back(
 ) -> None:
     file = str(tmp_path / "w.npz")
     words = ["whiten", "--model", model, "--input", table, "--out", file, "--dimensions", "2"]
-    assert "whitening of 2 dimensions, fitted on 4 texts" in ran(*words).out
+    assert_names(ran(*words).out, "2 dimensions", "4 texts")
     assert "exists already" in ran(*words, code=2).err
     told = json_of(*words, "--overwrite")
     assert told == {"out": file, "texts": 4, "dimensions": 2}
@@ -208,12 +209,12 @@ def test_the_old_form_prints_a_command_that_works(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["plot", "--out", "p.txt"], "ends in .html"),
-        (["whiten", "--out", "w.npy"], "ends in .npz"),
+        (["plot", "--out", "p.txt"], ".html"),
+        (["whiten", "--out", "w.npy"], ".npz"),
         (["plot", "--out", "p.html", "--pooling", "none"], "--pooling none"),
         (["whiten", "--out", "w.npz", "--pooling", "none"], "--pooling none"),
         (["whiten", "--out", "w.npz", "--whitening", "x.npz"], "--whitening"),
-        (["whiten", "--out", "w.npz", "--dimensions", "25"], "dimensions is 25; expected 1 to 24"),
+        (["whiten", "--out", "w.npz", "--dimensions", "25"], "25; expected 1 to 24"),
         (["plot", "--out", "p.html", "--dtype", "int8"], "--dtype"),
         (["plot", "--out", "p.html", "--pooling", "first-last", "--layers", "2"], "--layers"),
         (["plot"], "--out"),
@@ -239,19 +240,19 @@ def test_what_plot_and_whiten_refuse(
     [
         ([], 2, "--out"),
         (["--out", "/dev/null", "--overwrite"], 2, "/dev/null"),
-        (["--out", "v.txt"], 2, "expected a name that ends in .npy"),
+        (["--out", "v.txt"], 2, ".npy"),
         (["--out", "v.npy", "--color", "kind"], 2, "--color"),
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers"),
-        (["--out", "v.npy", "--layers", "4"], 2, "no layer 4: this model has 0"),
-        (["--out", "v.npy", "--pooling", "first-last", "--layers", "2"], 2, "leave out --layers"),
+        (["--out", "v.npy", "--layers", "4"], 2, "layer 4"),
+        (["--out", "v.npy", "--pooling", "first-last", "--layers", "2"], 2, "--layers"),
         (["--out", "v.npy", "--pooling", "first-last", "--combine", "sum"], 2, "--combine sum"),
-        (["--out", "v.npy", "--pooling", "none"], 2, "write .jsonl or .parquet"),
-        (["--out", "v.npy", "--text", "nothing"], 4, "no column 'nothing'"),
+        (["--out", "v.npy", "--pooling", "none"], 2, ".parquet"),
+        (["--out", "v.npy", "--text", "nothing"], 4, "'nothing'"),
         (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),
-        (["--out", "v.npy", "--dimensions", "25"], 2, "dimensions is 25; expected 1 to 24"),
-        (["--out", "v.jsonl", "--pooling", "none", "--dimensions", "2"], 2, "for vectors of texts"),
-        (["--out", "v.npy", "--prompt-name", "query"], 2, "no prompt 'query' in the model's"),
-        (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "leave one of them out"),
+        (["--out", "v.npy", "--dimensions", "25"], 2, "25; expected 1 to 24"),
+        (["--out", "v.jsonl", "--pooling", "none", "--dimensions", "2"], 2, "--dimensions"),
+        (["--out", "v.npy", "--prompt-name", "query"], 2, "'query'"),
+        (["--out", "v.npy", "--prompt-name", "q", "--prompt", "a"], 2, "--prompt-name"),
     ],
 )
 def test_what_is_refused(
@@ -285,33 +286,32 @@ def test_similar(model: str, table: str, tmp_path: Path, ran: Ran, json_of: Json
     assert ran(*words, "--vectors", out).err == ""
     np.save(tmp_path / "others.npy", np.random.default_rng(1).normal(size=(4, 24)))
     said = ran(*words, "--vectors", tmp_path / "others.npy").err
-    assert re.search(r"warning: the vector of row \d of .*another model, other options or", said)
+    assert re.search(r"warning: .*row \d of .*another model", said)
 
 
 def test_similar_refuses(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     words = ["similar", "--model", model, "--corpus", table]
-    assert "a query" in ran(*words, code=2).err
-    assert "--corpus takes a file" in ran(*words[:-1], tmp_path / "nothing", "a", code=4).err
+    assert "query" in ran(*words, code=2).err
+    error = ran(*words[:-1], tmp_path / "nothing", "a", code=4).err
+    assert_names(error, "--corpus", tmp_path / "nothing")
     np.save(tmp_path / "v.npy", np.zeros((3, 24), np.float32))
     words += ["a", "--vectors"]
-    assert "has 3 vectors and" in ran(*words, tmp_path / "v.npy", code=4).err
+    assert "3 vectors" in ran(*words, tmp_path / "v.npy", code=4).err
     np.savez(tmp_path / "v.npz", np.zeros((4, 24)))
-    assert "v.npz is no .npy of vectors" in ran(*words, tmp_path / "v.npz", code=4).err
+    assert "v.npz" in ran(*words, tmp_path / "v.npz", code=4).err
     np.save(tmp_path / "v.npy", np.zeros((4, 24), np.int8))
     np.save(tmp_path / "v.npy.scales.npy", np.ones((2, 12), np.float32))
-    assert (
-        "need their scales, float32 (2, 24), in NAME.scales.npy beside them; float32 (2, 12) came"
-        in ran(*words, tmp_path / "v.npy", code=4).err
-    )
+    error = ran(*words, tmp_path / "v.npy", code=4).err
+    assert_names(error, "float32 (2, 24)", ".scales.npy", "float32 (2, 12)")
 
 
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.float32(1), "has the shape []; expected [n, W]"),
-        (np.zeros((4, 24), np.complex64), "of type complex64; expected float32"),
-        (np.zeros((4, 24), bool), "of type bool; expected float32"),
-        (np.zeros((4, 24), np.int8), "int8 need their scales"),
+        (np.float32(1), "[n, W]"),
+        (np.zeros((4, 24), np.complex64), "complex64"),
+        (np.zeros((4, 24), bool), "bool"),
+        (np.zeros((4, 24), np.int8), "scales"),
     ],
 )
 def test_similar_refuses_arrays_that_are_no_vectors(
@@ -356,6 +356,6 @@ def test_a_model_without_a_tokenizer(table: str, tmp_path: Path, ran: Ran) -> No
     for name in ("tokenizer.json", "vocab.txt"):
         (folder / name).unlink()
     words = ["embed", "--model", folder, "--input", table, "--out", tmp_path / "v.npy"]
-    assert "a model without a tokenizer" in ran(*words, code=4).err
+    assert "without a tokenizer" in ran(*words, code=4).err
     (folder / "sentencepiece.bpe.model").write_bytes(b"")
-    assert "sentencepiece.bpe.model alone" in ran(*words, code=4).err
+    assert "sentencepiece.bpe.model" in ran(*words, code=4).err

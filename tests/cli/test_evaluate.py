@@ -13,6 +13,7 @@ from bertwright.labelled.read import read_examples
 from bertwright.labelled.tables.columns import Columns
 from bertwright.tasks.catalogue import kind_of
 from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
+from tests.raising import assert_names
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -50,7 +51,7 @@ def test_what_it_shows(
     assert "exists already" in ran(*words, "--out", path, code=2).err
     found = json_of(*words, "--no-intervals", "--metric", "macro_f1")
     assert (found["main"], found["intervals"]) == ("macro_f1", {})
-    assert "metric 'bleu' is not one of this task" in ran(*words, "--metric", "bleu", code=2).err
+    assert "'bleu'" in ran(*words, "--metric", "bleu", code=2).err
 
 
 GOOD_OR_BAD = [("good", "1"), ("bad", "0")] * 6
@@ -122,16 +123,15 @@ def test_bad_data_and_bad_rows(finetuned: Finetuned, tmp_path: Path, ran: Ran) -
     data.write_text("text\tlabel\nx\twith\ny\twit\nx\ty\tz\n")
     words = ["evaluate", "--model", finetuned("classification"), "--data", data]
     output = ran(*words, "--out", out, code=4)
-    assert "line 3: label unseen in training: 'wit'" in output.err
+    assert_names(output.err, "line 3", "'wit'")
     assert output.out == ""
     assert not out.exists()
     output = ran(*words, "--bad-rows", "skip", "--json")
     skipped = json.loads(output.out)["data"]["skipped"]
     assert skipped["wrong number of fields"] == {"count": 1, "lines": [4]}
-    assert "1 left out, wrong number of fields (line 4)" in output.err
+    assert_names(output.err, "1 left out", "wrong number of fields", "line 4")
 
 
 def test_no_task_head(tiny: Path, files: Files, ran: Ran) -> None:
     error = ran("evaluate", "--model", tiny, "--data", files["span"][1], code=4).err
-    assert "has no task head (it has: masked_lm)" in error
-    assert "bertwright finetune KIND" in error
+    assert_names(error, "task head", "masked_lm", "bertwright finetune KIND")

@@ -11,6 +11,7 @@ from bertwright.cli.app import VERBS, make_app
 from bertwright.cli.examples import epilogue, examples
 from bertwright.cli.reading import read
 from tests.cli.conftest import Ran
+from tests.raising import assert_names
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -42,7 +43,7 @@ def test_completion_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_missing_folder_before_the_missing_length(tmp_path: Path, ran: Ran) -> None:
     words = ["pretrain", "--data", tmp_path / "none", "--out", tmp_path / "run"]
-    assert "none; make it with: bertwright data build" in ran(*words, code=4).err
+    assert_names(ran(*words, code=4).err, tmp_path / "none", "bertwright data build")
     ran(*words, "--help")
 
 
@@ -56,12 +57,12 @@ def test_the_missing_folder_before_the_missing_length(tmp_path: Path, ran: Ran) 
     ],
 )
 def test_short_names_of_other_tools(words: list[str], meant: str, ran: Ran) -> None:
-    assert f"did you mean {meant}?" in ran(*words, code=2).err
+    assert meant in ran(*words, code=2).err
 
 
 NO_TEXT = {
     "a.pdf": (b"%PDF-1.4\n", "pdftotext"),
-    "a.xlsx": (b"PK\x03\x04", "as CSV"),
+    "a.xlsx": (b"PK\x03\x04", "CSV"),
     "a.docx": (b"PK\x03\x04", "plain text"),
 }
 
@@ -83,5 +84,5 @@ def test_a_model_without_its_tokenizer(tiny: Path, tmp_path: Path, ran: Ran) -> 
         (folder / name).write_bytes((tiny / name).read_bytes())
     words = ["--model", folder, "--train", "x.tsv", "--out", tmp_path / "run"]
     error = ran("finetune", "classification", *words, code=4).err
-    assert "put its tokenizer.json or vocab.txt beside it" in error
+    assert_names(error, "tokenizer.json", "vocab.txt")
     assert "train" not in error

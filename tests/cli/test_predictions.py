@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
+from tests.raising import assert_names
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "tagging"])
@@ -50,7 +51,7 @@ def test_conll_columns(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     assert json_of("evaluate", *words)["metrics"] == metrics
     other = write(tmp_path, "other.conll", GUESSED.replace("Ann", "Bob"))
     words = ["evaluate", "--kind", "tagging", "--data", data, "--predictions", other]
-    assert "expected the same sentences" in ran(*words, code=4).err
+    assert_names(ran(*words, code=4).err, "other.conll", "same sentences")
 
 
 def test_answers_by_id(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
@@ -66,17 +67,17 @@ def test_answers_by_id(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     assert json_of("evaluate", *words, lines)["metrics"] == metrics
     rows = '{"line": 1, "answer": "cat"}\n'
     printed = ran("evaluate", *words, write(tmp_path, "x.jsonl", rows), code=4)
-    assert "1 predictions for 2 examples" in printed.err
+    assert_names(printed.err, "1 predictions", "2 examples")
     swapped = '{"id": "b", "answer": ""}\n{"id": "a", "answer": "cat"}\n'
     printed = ran("evaluate", *words, write(tmp_path, "x.jsonl", swapped), code=4)
-    assert "expected them in one order" in printed.err
+    assert "order" in printed.err
     # SQuAD's script counts an answer that is missing as wrong, also where "" were right
     for given, exact in ({"a": "cat"}, 0.5), ({"b": ""}, 0.5):
         found = json_of("evaluate", *words, write(tmp_path, "x.json", json.dumps(given)))
         assert found["metrics"]["exact_match"] == exact
         assert any("1 of 2 questions" in each for each in found["warnings"])
     printed = ran("evaluate", *words, write(tmp_path, "x.json", '{"c": "cat"}'), code=4)
-    assert "no answer to 2 of 2 questions" in printed.err
+    assert "2 of 2 questions" in printed.err
 
 
 def test_glue_and_tables(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
@@ -95,7 +96,7 @@ def test_glue_and_tables(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:
     found = json_of("evaluate", "--kind", "regression", "--data", numbers, "--predictions", path)
     assert found["metrics"]["pearson"] == pytest.approx(1.0)
     for text, message in (
-        ("index\tprediction\n0\t2\n1\t5\n", "2 predictions for 3 examples"),
+        ("index\tprediction\n0\t2\n1\t5\n", "2 predictions"),
         ("index\tprediction\n0\t2\n1\t5\n2\tx\n", "expected a number"),
     ):
         words = ["--predictions", write(tmp_path, "bad.tsv", text), "--data", numbers]
@@ -112,11 +113,10 @@ def test_options_that_are_not_read(option: str, value: str, ran: Ran, tmp_path: 
         ("--model", "nothing", "--kind", "similarity"),
     ):
         printed = ran("evaluate", *words, "--data", data, option, value, code=2)
-        said = "an option of generation" if option == "--beam" else option
-        assert f"{said} came" in printed.err
+        assert ("generation" if option == "--beam" else option) in printed.err
 
 
 def test_a_model_or_predictions(ran: Ran) -> None:
     for words in ([], ["--model", "m", "--predictions", "p"], ["--predictions", "p"]):
         printed = ran("evaluate", "--data", "x", *words, code=2)
-        assert "--predictions FILE with --kind KIND" in printed.err
+        assert_names(printed.err, "--predictions FILE", "--kind KIND")

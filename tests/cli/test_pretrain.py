@@ -18,7 +18,6 @@ from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
 from bertwright.cli.app import make_app, run
-from bertwright.cli.pretrain import _print_end
 from bertwright.cli.reading import RECIPES, read
 from bertwright.config import values
 from bertwright.config.run import RunConfig
@@ -28,6 +27,7 @@ from bertwright.models.word_vectors.config import Word2VecRun
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.cli.conftest import Ran
+from tests.raising import assert_names
 from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
 
 Calls = list[tuple[RunConfig, dict[str, bool]]]
@@ -59,27 +59,16 @@ def pretrain(ran: Ran) -> Ran:
     )
 
 
-def test_a_run(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], pretrain: Ran
-) -> None:
+def test_a_run(data: Path, tmp_path: Path, pretrain: Ran) -> None:
     out = tmp_path / "run"
     said = pretrain(data, out, "--steps", "3", "--log.every-steps", "1")
     assert said.out == ""
     lines = said.err.splitlines()
-    assert lines[0] == "bert-tiny: 5,137 parameters, fp32 on cpu"
-    assert lines[2].startswith("step 1 · 33% · masked LM 4.")
-    assert lines[-2].startswith("It has learned nothing yet, on held-out text: masked LM ")
-    assert lines[-1] == f"{out} is not ready; to write its page: bertwright report {out}"
+    assert_names(lines[0], "bert-tiny", "5,137 parameters", "fp32", "cpu")
+    assert_names(lines[2], "step 1", "33%", "masked LM 4.")
+    assert_names(lines[-2], "learned nothing", "masked LM")
+    assert_names(lines[-1], f"{out} is not ready", f"bertwright report {out}")
     assert [r["step"] for r in records(out) if r["split"] == "train"] == [1, 2, 3]
-    (out / "metrics.jsonl").write_text('{"split": "dev", "masked_lm.accuracy": 0.9}\n')
-    _print_end(out, BertRun(str(data), str(out), steps=3))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[-2] == f"{out} is ready; to write its page: bertwright report {out}"
-    assert lines[-1].endswith(f'bertwright fill --model {out} "A text with a [MASK]."')
-    pairs = '{"split": "dev", "masked_lm.accuracy": 0.9, "next_sentence.accuracy": 0.51}\n'
-    (out / "metrics.jsonl").write_text(pairs)
-    _print_end(out, BertRun(str(data), str(out), steps=3))
-    assert f"{out} is ready in part; to write its page" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -93,6 +82,21 @@ def came(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
     monkeypatch.setattr(pretraining, "pretrain", recipe)
     return calls
+
+
+def test_the_end_says_whether_the_model_is_ready(
+    data: Path, tmp_path: Path, pretrain: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    pretrain(data, out, "--steps", "1")
+    monkeypatch.setattr(pretraining, "pretrain", lambda config, say, **options: out)
+    accuracies = {"masked_lm.accuracy": 0.9}
+    for more, ready in ({}, "is ready;"), ({"next_sentence.accuracy": 0.51}, "is ready in part;"):
+        accuracies |= more
+        (out / "metrics.jsonl").write_text(json.dumps({"split": "dev", **accuracies}) + "\n")
+        lines = pretrain(data, out, "--steps", "3").err.splitlines()
+        assert_names(lines[-2], f"{out} {ready}", f"bertwright report {out}")
+        assert f"bertwright fill --model {out} " in lines[-1]
 
 
 def test_options_reach_the_recipe(came: Calls, ran: Ran) -> None:
@@ -118,33 +122,34 @@ def test_of_the_processes_of_torchrun_one_prints(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "names"),
     [
-        (["--precision", "fp16"], 'Choose from: "auto", "bf16", "fp32".'),
-        ([], "expected one of --steps, --minutes, --epochs; none of them came"),
-        (["--steps", "1", "--minutes", "1"], "--steps and --minutes came"),
-        (["--steps", "1", "--seed", str(2**32)], "--seed is 4294967296; expected 0 to 4294967295"),
+        (["--precision", "fp16"], ["--precision", '"fp16"', '"auto", "bf16", "fp32"']),
+        ([], ["--steps, --minutes, --epochs"]),
+        (["--steps", "1", "--minutes", "1"], ["--steps", "--minutes"]),
+        (["--steps", "1", "--seed", str(2**32)], ["--seed", "4294967296", "4294967295"]),
         (
             ["--steps", "1", "--masking.random-fraction", "0.3"],
-            "--masking.random-fraction is 0.3; expected 0.2 or less, as mask_fraction is 0.8",
+            ["--masking.random-fraction", "0.3", "0.2", "mask_fraction", "0.8"],
         ),
         (
             ["--steps", "1", "--architecture.hidden-dropout-prob", "2"],
-            "--architecture: hidden_dropout_prob is 2.0; expected a fraction from 0",
+            ["--architecture", "hidden_dropout_prob", "2.0"],
         ),
-        (["--steps", "1", "--model", "bert-huge"], "no model 'bert-huge'; expected bert-tiny"),
-        (["--steps", "1", "--model", "bert-mimi"], "; did you mean bert-mini?"),
-        (["--model", "word2vec"], "; did you mean word2vec-skip-gram, word2vec-cbow?"),
-        (["--batch-size", "32"], "did you mean --batch.tokens?"),
-        (["--max-seq-length", "64"], "did you mean --instances.sequence-length?"),
-        (["--steps", "1", "--batch.micro-tokens", "16"], "one sequence may have 32 tokens"),
-        (["--steps", "1", "--resume", "--overwrite"], "pass one of them"),
+        (["--steps", "1", "--model", "bert-huge"], ["'bert-huge'", "bert-tiny"]),
+        (["--steps", "1", "--model", "bert-mimi"], ["'bert-mimi'", "bert-mini"]),
+        (["--model", "word2vec"], ["word2vec-skip-gram", "word2vec-cbow"]),
+        (["--batch-size", "32"], ["--batch-size", "--batch.tokens"]),
+        (["--max-seq-length", "64"], ["--max-seq-length", "--instances.sequence-length"]),
+        (["--steps", "1", "--batch.micro-tokens", "16"], ["16", "32 tokens"]),
+        (["--steps", "1", "--resume", "--overwrite"], ["--resume", "--overwrite"]),
     ],
 )
 def test_usage_ends_with_2(
-    data: Path, tmp_path: Path, pretrain: Ran, words: list[str], said: str
+    data: Path, tmp_path: Path, pretrain: Ran, words: list[str], names: list[str]
 ) -> None:
-    assert said in " ".join(pretrain(data, tmp_path / "run", *words, code=2).err.split())
+    said = " ".join(pretrain(data, tmp_path / "run", *words, code=2).err.split())
+    assert_names(said, *names)
     assert not (tmp_path / "run").exists()
 
 
@@ -177,7 +182,7 @@ def test_a_system_brings_its_own_keys(came: Calls, tmp_path: Path, ran: Ran, nam
     assert isinstance(config, Word2VecRun)
     assert (config.window, config.epochs) == (7, 3)
     printed = ran("pretrain", *words, *given, "--masking.whole-word", code=2)
-    assert "unknown option --masking.whole-word" in printed.err
+    assert "--masking.whole-word" in printed.err
 
 
 def test_a_length_on_the_command_line_replaces_those_of_the_file(
@@ -187,7 +192,8 @@ def test_a_length_on_the_command_line_replaces_those_of_the_file(
     words = ["pretrain", "--data", "d", "--out", "o", "--config", tmp_path / "run.toml"]
     ran(*words, "--steps", "1")
     assert (came[0][0].steps, came[0][0].minutes) == (1, None)
-    assert "--steps and --epochs came" in ran(*words, "--steps", "1", "--epochs", "1", code=2).err
+    printed = ran(*words, "--steps", "1", "--epochs", "1", code=2)
+    assert_names(printed.err, "--steps", "--epochs")
 
 
 def test_a_shipped_recipe_by_its_name(
@@ -213,11 +219,9 @@ def test_a_shipped_recipe_by_its_name(
 def test_no_such_recipe_lists_them(ran: Ran) -> None:
     printed = ran("pretrain", "--config", "bert-base-papr", "--data", "d", "--out", "o", code=2)
     said = " ".join(printed.err.split())
-    assert "no configuration file bert-base-papr and no recipe of this name" in said
-    assert "did you mean bert-base-paper?" in said
-    assert "the recipes are: bert-base-paper" in said
+    assert_names(said, "bert-base-papr ", "bert-base-paper", "small-budget")
     printed = ran("pretrain", "--config", "none/such.toml", "--data", "d", "--out", "o", code=2)
-    assert "no configuration file none/such.toml" in printed.err
+    assert "none/such.toml" in printed.err
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
@@ -269,7 +273,7 @@ def test_two_processes_train_as_one(
     assert run(["pretrain", "--config", str(files["one"])]) == 0
     said = run_two("--config", str(files["two"]))
     assert said.count("step 3 ·") == said.count("is not ready") == 1
-    assert said.count(f"parameters, fp32 on cpu, 2 processes ({parallel})") == 1
+    assert said.count(f"2 processes ({parallel})") == 1
     one, two = tensors(tmp_path / "one"), tensors(tmp_path / "two")
     assert one.keys() == two.keys()
     for name, value in one.items():
@@ -334,7 +338,7 @@ def test_two_processes_stop_and_go_on(data: Path, tmp_path: Path, number: signal
     step = int(stopped.name.removeprefix("step-"))
     assert step >= 20
     verify_manifest(stopped)
-    assert f"interrupted before step {step + 1}; everything is saved" in said
+    assert_names(said, "interrupted", f"step {step + 1}")
     (tmp_path / "run" / "config.toml").write_text(values.to_toml({**mapping, "steps": step + 10}))
     run_two("--config", str(tmp_path / "run" / "config.toml"), "--resume")
     told = [r["step"] for r in records(tmp_path / "run") if r["split"] == "train"]
@@ -346,7 +350,7 @@ def test_a_text_given_as_data_is_to_be_built(tmp_path: Path, pretrain: Ran) -> N
     corpus = tmp_path / "my corpus.txt"
     corpus.write_text("A text.\n")
     said = pretrain(corpus, tmp_path / "run", "--steps", "1", code=4).err
-    assert f"bertwright data build '{corpus}' --tokenizer DIR --out " in said
+    assert f"bertwright data build '{corpus}'" in said
     assert f"--out '{corpus}'" not in said
     assert "my corpus-shards" in said
 

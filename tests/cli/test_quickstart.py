@@ -26,6 +26,7 @@ from bertwright.recipes.quickstart import corpus, task
 from bertwright.recipes.quickstart import run as recipe
 from bertwright.recipes.quickstart.corpus import Module
 from tests.cli.conftest import Ran
+from tests.raising import assert_names
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +89,7 @@ def test_every_step_says_what_and_how_long(finished: Finished) -> None:
         assert f"{number}/7  " in finished.said
     steps = {"corpus", "tokenizer", "data", "check", "pretrain", "evaluate", "finetune"}
     assert finished.told["seconds"].keys() == steps
-    assert "It has learned nothing yet, on held-out text: masked LM" in finished.said
+    assert "learned nothing" in finished.said
     assert "\x1b" not in finished.said
 
 
@@ -98,7 +99,7 @@ def test_the_end_says_what_to_do(
 ) -> None:
     paths = recipe.Paths(finished.out)
     found, curve = finished.told["examples"], finished.told["learning_curve"]
-    quickstart._print_end(paths, found, curve, has_learned)
+    quickstart.print_end(paths, found, curve, has_learned)
     shown = capsys.readouterr().out
     longer = f"bertwright quickstart --minutes 20 --out {finished.out} --overwrite"
     assert (longer in shown) is not has_learned
@@ -154,8 +155,8 @@ def test_the_learning_curve(finished: Finished) -> None:
     assert results["summary"]["accuracy"]["mean"] == methods["pretrained"]["accuracy"][0]
     assert not (finished.out / ".finetuning").exists()
     page = (finished.out / "report.html").read_text(encoding="utf-8")
-    assert "Fine-tuned, by number of labelled examples" in page
-    assert "Best with 24, " in finished.said
+    assert "number of labelled examples" in page
+    assert "with 24" in finished.said
 
 
 def test_the_next_commands_are_understood(finished: Finished) -> None:
@@ -167,7 +168,7 @@ def test_the_next_commands_are_understood(finished: Finished) -> None:
 
 def test_what_is_there_stays(finished: Finished, ran: Ran) -> None:
     printed = ran("quickstart", "--out", finished.out, code=2)
-    assert "exists already; choose another --out, or pass --overwrite" in printed.err
+    assert_names(printed.err, finished.out, "--out", "--overwrite")
 
 
 def test_overwrite_takes_nothing_but_its_own(tmp_path: Path, ran: Ran) -> None:
@@ -186,7 +187,7 @@ def test_overwrite_takes_nothing_but_its_own(tmp_path: Path, ran: Ran) -> None:
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])
 def test_minutes(minutes: str, tmp_path: Path, ran: Ran) -> None:
     printed = ran("quickstart", f"--minutes={minutes}", "--out", tmp_path / "q", code=2)
-    assert "expected more than 0" in printed.err
+    assert_names(printed.err, "minutes", "0")
     assert not (tmp_path / "q").exists()
 
 
@@ -200,7 +201,7 @@ def test_interrupted_while_pre_training(
     monkeypatch.setattr(pretraining, "pretrain", stopped)
     out = tmp_path / "quickstart"
     said = " ".join(ran("quickstart", "--out", out, code=143).err.split())
-    assert f"pretrain --config {out}/run/config.toml --resume; to start again," in said
+    assert f"pretrain --config {out}/run/config.toml --resume" in said
 
 
 def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import JsonOf, Ran
+from tests.raising import assert_names
 
 TEXT = "The winter was long. Winters are longer in the north.\nThey walked and talked.\n\n" * 5
 
@@ -32,13 +33,13 @@ def test_train_then_inspect(corpus: str, tmp_path: Path, ran: Ran, json_of: Json
     before = (Path(out) / "training.json").read_bytes()
     assert "exists already" in ran(*words, code=2).err
     printed = ran(*words[:-1], "2", "--overwrite")
-    assert f"Next: bertwright data build {corpus} --tokenizer {out} --out" in printed.err
+    assert f"bertwright data build {corpus} --tokenizer {out} --out" in printed.err
     assert (Path(out) / "training.json").read_bytes() == before
 
     found = json_of("tokenizer", "inspect", "The W\u00efnter \u2603", "--tokenizer", out)
     shown = found["texts"][0]
     assert shown["normalized"] == "the winter \u2603"
-    assert shown["words"][2]["why"] == "not in the alphabet: \u2603 (U+2603)"
+    assert "\u2603 (U+2603)" in shown["words"][2]["why"]
     assert "special token" in ran("tokenizer", "inspect", "The [MASK]", "--tokenizer", out).out
 
 
@@ -73,7 +74,7 @@ def test_after_standard_input_a_file_is_named(tmp_path: Path, ran: Ran) -> None:
 def test_bad_input_has_its_exit_code(corpus: str, tmp_path: Path, ran: Ran) -> None:
     out = ["--out", tmp_path / "t", "--workers", "1"]
     printed = ran("tokenizer", "train", corpus, *out, "--vocab-size", "20", code=2)
-    assert "the alphabet alone needs" in printed.err
+    assert_names(printed.err, "20", "alphabet")
     (tmp_path / "empty.txt").write_text("")
     ran("tokenizer", "train", tmp_path / "empty.txt", *out, code=4)
     printed = ran("tokenizer", "train", corpus, *out, "--vocab-sise", "20", code=2)
@@ -85,7 +86,7 @@ def test_bad_input_has_its_exit_code(corpus: str, tmp_path: Path, ran: Ran) -> N
 
 def test_what_is_read_is_not_replaced(corpus: str, tmp_path: Path, ran: Ran) -> None:
     words = ["tokenizer", "train", corpus, "--out", tmp_path, "--overwrite"]
-    assert "choose another --out" in ran(*words, code=2).err
+    assert "--out" in ran(*words, code=2).err
     assert Path(corpus).is_file()
 
 

@@ -20,6 +20,7 @@ from bertwright.inference.translation import translate as translation
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.cli.conftest import JsonOf, Ran
 from tests.inference.translation.test_translate import TEXTS, make
+from tests.raising import assert_names
 from tests.recipes.sample import SPECIAL, WORDS, build_data, newest, train
 from tests.recipes.sample import config_of as bert_run
 
@@ -110,8 +111,8 @@ def test_an_interrupted_run_keeps_what_was_written(
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (TEXTS[:3], "ends after line 3, but"),
-        ([*TEXTS[:5], ""], "is empty, but that of"),
+        (TEXTS[:3], "line 3"),
+        ([*TEXTS[:5], ""], "empty"),
         ([*TEXTS, "ba"], "test.de ends after line 6"),
     ],
 )
@@ -131,11 +132,11 @@ def test_references_of_other_lines(
     ("words", "code", "message"),
     [
         (["x", "--beam", "0"], 2, "beam is 0"),
-        ([], 2, "expected texts or --input"),
-        (["x", "--input", "a.txt"], 2, "not both"),
-        (["x", "--reference", "a.txt"], 2, "name that with --input"),
-        (["ba " * 99], 4, "text 1 has 101 tokens; this model reads 12"),
-        (["--input", "missing.txt"], 4, "no file missing.txt"),
+        ([], 2, "--input"),
+        (["x", "--input", "a.txt"], 2, "--input"),
+        (["x", "--reference", "a.txt"], 2, "--input"),
+        (["ba " * 99], 4, "101 tokens"),
+        (["--input", "missing.txt"], 4, "missing.txt"),
     ],
 )
 def test_errors(folder: Path, words: list[str], code: int, message: str, ran: Ran) -> None:
@@ -149,8 +150,8 @@ def test_a_vocabulary_of_another_model(folder: Path, tmp_path: Path, ran: Ran) -
         (swapped / name).unlink()
     make_tokenizer([*SPECIAL, *WORDS, "xa", "xe"]).save(swapped)
     said = ran("translate", "ba be", "--model", swapped, code=5).err
-    assert f"has {len(SPECIAL) + len(WORDS) + 2} tokens; its model has" in said
-    assert "they do not belong together" in said
+    size = len(SPECIAL) + len(WORDS)
+    assert_names(said, f"{size + 2} tokens", f"{size}")
 
 
 def test_without_sacrebleu(
@@ -180,7 +181,7 @@ def test_checkpoints_are_averaged_and_a_bert_translates_nothing(tmp_path: Path, 
     printed = ran("convert", tmp_path / "run", str(out) + "9", "--average", "9", code=2)
     assert "has 4 checkpoints" in printed.err
     printed = ran("translate", "x", "--model", newest(tmp_path / "run"), code=4)
-    assert "has no translation head" in printed.err
+    assert "translation head" in printed.err
 
 
 def test_a_newline_in_a_translation_makes_no_line(

@@ -102,14 +102,14 @@ def quickstart(
     if json:
         print_json({**result, "examples": found, "next": steps.next_commands()})
     else:
-        _print_end(paths, found, curve, verdict.answer != "no")
+        print_end(paths, found, curve, verdict.answer != "no")
     if open_page:
         import webbrowser
 
         webbrowser.open(paths.report.resolve().as_uri())
 
 
-def _print_end(
+def print_end(
     paths: Any, found: Mapping[str, Any], curve: Mapping[str, Any], has_learned: bool
 ) -> None:
     """Print the measures, examples, and the commands to run next."""
