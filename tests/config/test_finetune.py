@@ -37,7 +37,7 @@ def test_settings_that_make_no_run(given: dict[str, Any], said: str) -> None:
 
 
 def test_files_that_make_no_task() -> None:
-    with pytest.raises(ConfigError, match=r"weight is 0\.0; expected more than 0"):
+    with pytest.raises(ConfigError, match=r"weight.*0\.0"):
         TaskFilesConfig("train.tsv", weight=0.0)
     with pytest.raises(ConfigError, match="dev_label"):
         TaskFilesConfig("train.tsv", dev_label="3")

@@ -55,14 +55,14 @@ def test_there_and_back_through_toml(length: str, amount: int, rate: float, init
 def test_one_length(length: str) -> None:
     assert getattr(make(**{length: 2}), length) == 2
     for nothing in (0, -1):
-        with pytest.raises(ConfigError, match=rf"{length} is {nothing}.*; expected more than 0"):
+        with pytest.raises(ConfigError, match=rf"{length}.* {nothing}"):
             make(**{length: nothing})
 
 
 def test_no_length_and_two() -> None:
-    with pytest.raises(ConfigError, match="expected one of --steps, --minutes, --epochs; none of"):
+    with pytest.raises(ConfigError, match="--steps, --minutes, --epochs"):
         BertRun(data="no folder is looked for", out="o").require_length()
-    with pytest.raises(ConfigError, match="--steps and --epochs came"):
+    with pytest.raises(ConfigError, match=r"--steps.*--epochs"):
         make(steps=1, epochs=1.0)
 
 
@@ -73,17 +73,17 @@ def test_sequences_must_fit() -> None:
         make(architecture={"max_position_embeddings": 64})
     started = make(instances={"sequence_length": 600}, init="runs/a")
     assert started.longest_sequence == 600
-    with pytest.raises(ConfigError, match=r"600 tokens .* runs/a has 512 positions"):
+    with pytest.raises(ConfigError, match=r"600 tokens.*runs/a.*512 positions"):
         started.require_positions(BertConfig())
     make(instances={"sequence_length": 600}, architecture={"max_position_embeddings": 600})
-    with pytest.raises(ConfigError, match=r"micro_tokens is 200; one sequence may have 512 tokens"):
+    with pytest.raises(ConfigError, match=r"micro_tokens.*200.*512 tokens"):
         make(long_phase={"fraction": 0.1}, batch={"micro_tokens": 200})
     assert make(long_phase={"fraction": 0.1}).longest_sequence == 512
     assert make().longest_sequence == 128
 
 
 def test_no_such_model() -> None:
-    with pytest.raises(ConfigError, match="no model 'bert-giant'; expected bert-tiny, bert-mini"):
+    with pytest.raises(ConfigError, match=r"'bert-giant'.*bert-tiny, bert-mini"):
         make(model="bert-giant")
 
 
@@ -136,7 +136,7 @@ def test_changes_have_the_names_and_types_of_the_model(system: str) -> None:
 )
 def test_what_is_out_of_range(section: type, wrong: dict[str, Any]) -> None:
     ((name, value),) = wrong.items()
-    with pytest.raises(ConfigError, match=f"{name} is {value}; expected "):
+    with pytest.raises(ConfigError, match=f"{name}.* {value}"):
         section(**wrong)
 
 

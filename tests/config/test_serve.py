@@ -14,11 +14,11 @@ from bertwright.errors import ConfigError
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"host": ""}, "host is empty"),
-        ({"host": " "}, "host is empty"),
-        ({"device": "gpu"}, "device is 'gpu'; expected cpu"),
-        ({"device": "cuda:"}, "device is 'cuda:'"),
-        ({"load_timeout": 0.0}, "load_timeout is 0.0"),
+        ({"host": ""}, "host"),
+        ({"host": " "}, "host"),
+        ({"device": "gpu"}, "'gpu'"),
+        ({"device": "cuda:"}, "'cuda:'"),
+        ({"load_timeout": 0.0}, r"load_timeout.*0\.0"),
     ],
 )
 def test_settings_that_cannot_be(given: dict[str, Any], said: str) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from bertwright.config import values
 from bertwright.errors import ConfigError
+from tests.raising import assert_names
 
 
 @dataclass(frozen=True)
@@ -110,45 +111,38 @@ def test_a_former_name_is_read_and_the_present_one_written() -> None:
             names(WithRenamed, both, "f.toml")
 
 
-WRONG: list[tuple[dict[str, Any], str]] = [
-    ({}, "missing key 'out' in f.toml: it has no default"),
-    ({"out": "o", "stepz": 1}, "unknown key 'stepz' in f.toml; did you mean 'steps'?"),
-    (
-        {"out": "o", "inner": {"rat": 1}},
-        "unknown key 'inner.rat' in f.toml; did you mean 'inner.rate'?",
-    ),
+WRONG: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ["'out'", "f.toml"]),
+    ({"out": "o", "stepz": 1}, ["'stepz'", "f.toml", "'steps'"]),
+    ({"out": "o", "inner": {"rat": 1}}, ["'inner.rat'", "f.toml", "'inner.rate'"]),
     (
         {"out": "o", "inner": {"zzzz": 1}},
-        "unknown key 'inner.zzzz' in f.toml; valid keys: inner.rate, inner.active, inner.name, "
-        "inner.pair, inner.many",
+        ["'inner.zzzz'", "inner.rate, inner.active, inner.name, inner.pair, inner.many"],
     ),
-    ({"out": "o", "rate": 1}, "unknown key 'rate' in f.toml; did you mean 'inner.rate'?"),
-    ({"out": "o", "steps": "3"}, "'steps' in f.toml must be a whole number or none, got '3'"),
-    ({"out": "o", "steps": 3.0}, "'steps' in f.toml must be a whole number or none, got 3.0"),
-    ({"out": "o", "steps": True}, "'steps' in f.toml must be a whole number or none, got True"),
-    ({"out": "o", "kind": "c"}, "'kind' in f.toml must be one of 'a', 'b', got 'c' (text)"),
-    ({"out": "o", "inner": 3}, "'inner' in f.toml must be a section with keys, got 3"),
-    ({"out": "o", "inner": {"active": 1}}, "'inner.active' in f.toml must be true or false, got 1"),
-    ({"out": "o", "inner": {"active": "no"}}, "must be true or false, got 'no' (text)"),
-    (
-        {"out": "o", "inner": {"rate": "fast"}},
-        "'inner.rate' in f.toml must be a number, got 'fast'",
-    ),
-    ({"out": "o", "inner": {"pair": [1]}}, "'inner.pair' in f.toml must be 2 values, got [1]"),
-    ({"out": "o", "inner": {"pair": [1, "x"]}}, "'inner.pair[1]' in f.toml must be a number"),
-    ({"out": "o", "inner": {"many": 3}}, "'inner.many' in f.toml must be a list, got 3"),
-    ({"out": "o", "other": {"rat": 3}}, "unknown key 'other.rat' in f.toml"),
-    ({"out": 3}, "'out' in f.toml must be a path, got 3 (a whole number)"),
-    ({"out": "o", "table": {"k": "v"}}, "'table.k' in f.toml must be a whole number, got 'v'"),
-    ({"out": "o", "steps": -1}, "steps is -1; expected 0 or more"),
+    ({"out": "o", "rate": 1}, ["'rate'", "f.toml", "'inner.rate'"]),
+    ({"out": "o", "steps": "3"}, ["'steps'", "f.toml", "whole number", "'3'"]),
+    ({"out": "o", "steps": 3.0}, ["'steps'", "whole number", "3.0"]),
+    ({"out": "o", "steps": True}, ["'steps'", "whole number", "True"]),
+    ({"out": "o", "kind": "c"}, ["'kind'", "f.toml", "'a', 'b'", "'c'"]),
+    ({"out": "o", "inner": 3}, ["'inner'", "f.toml", "section", "3"]),
+    ({"out": "o", "inner": {"active": 1}}, ["'inner.active'", "true or false", "1"]),
+    ({"out": "o", "inner": {"active": "no"}}, ["'inner.active'", "true or false", "'no'"]),
+    ({"out": "o", "inner": {"rate": "fast"}}, ["'inner.rate'", "number", "'fast'"]),
+    ({"out": "o", "inner": {"pair": [1]}}, ["'inner.pair'", "2 values", "[1]"]),
+    ({"out": "o", "inner": {"pair": [1, "x"]}}, ["'inner.pair[1]'", "number"]),
+    ({"out": "o", "inner": {"many": 3}}, ["'inner.many'", "list", "3"]),
+    ({"out": "o", "other": {"rat": 3}}, ["'other.rat'", "f.toml"]),
+    ({"out": 3}, ["'out'", "path", "3"]),
+    ({"out": "o", "table": {"k": "v"}}, ["'table.k'", "whole number", "'v'"]),
+    ({"out": "o", "steps": -1}, ["steps", "-1", "0"]),
 ]
 
 
-@pytest.mark.parametrize(("mapping", "message"), WRONG)
-def test_what_is_wrong_is_named(mapping: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("mapping", "names"), WRONG)
+def test_what_is_wrong_is_named(mapping: dict[str, Any], names: list[str]) -> None:
     with pytest.raises(ConfigError) as raised:
         values.from_dict(Outer, mapping, "f.toml")
-    assert message in str(raised.value)
+    assert_names(raised.value, *names)
 
 
 def test_a_whole_number_is_a_number() -> None:
@@ -175,7 +169,7 @@ def test_differing_keys_are_named_with_their_section() -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"x =", "is not TOML"), (b"\xff", "is not TOML"), (None, "no configuration file")],
+    [(b"x =", "TOML"), (b"\xff", "TOML"), (None, "configuration file")],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "f.toml"

@@ -205,14 +205,14 @@ def test_what_stops_a_build_when_all_is_written_loses_nothing(
     notes: list[str] = []
     out = build(on_note=notes.append)
     finished = len(open_shards(out).manifest["shards"])
-    assert notes[0].startswith(f"continuing after {finished} finished shards")
+    assert f"{finished} finished shards" in notes[0]
     assert hashes(out) == hashes(build("fresh"))
 
 
 def test_an_existing_folder_is_kept_or_replaced_whole(tmp_path: Path, build: Build) -> None:
     out = build()
     before = hashes(out)
-    raises(ConfigError, r"out exists already.*--overwrite", build)
+    raises(ConfigError, r"out .*--overwrite", build)
     with pytest.raises(KeyboardInterrupt):
         break_off(build, 3, KeyboardInterrupt(), overwrite=True)
     assert hashes(out) == before
@@ -226,7 +226,7 @@ def test_an_empty_corpus_is_an_error_and_leaves_nothing(tmp_path: Path, build: B
     with pytest.raises(DataError):
         build()
     (tmp_path / "corpus.txt").write_text("\u200e\u200e\n\n\u200e\n")
-    raises(DataError, r"no documents with text.*2 documents read", build)
+    raises(DataError, r"no documents.*2 documents", build)
     assert [place.name for place in tmp_path.iterdir()] == ["corpus.txt"]
 
 

@@ -74,7 +74,7 @@ def test_a_killed_build_leaves_no_worker_and_goes_on(tmp_path: Path) -> None:
     options |= {"workers": 1, "on_note": notes.append}
     build_shards([str(corpus)], tmp_path / "out", tmp_path / "tokenizer", **options)
     assert finished > 1
-    assert notes[0].startswith(f"continuing after {finished} finished shards (")
+    assert f"{finished} finished shards" in notes[0]
     for place in (tmp_path / "whole").glob("*.*"):
         assert place.read_bytes() == (tmp_path / "out" / place.name).read_bytes(), place.name
     assert open_shards(tmp_path / "out").num_documents == 4_000

@@ -62,9 +62,9 @@ def test_a_cut_or_missing_file_is_found_when_opening(make_shards: MakeShards) ->
     folder = make_shards([[40, 40]]).folder
     place = folder / "shard-00000.tokens"
     place.write_bytes(place.read_bytes()[:100])
-    raises(IntegrityError, "100 bytes where 160 were written: it was trunc", open_shards, folder)
+    raises(IntegrityError, "100 bytes.*160", open_shards, folder)
     place.unlink()
-    raises(IntegrityError, r"shard-00000\.tokens is missing", open_shards, folder)
+    raises(IntegrityError, r"shard-00000\.tokens.*missing", open_shards, folder)
 
 
 def test_a_flipped_bit_is_found_by_its_hash(make_shards: MakeShards) -> None:
@@ -85,7 +85,7 @@ def test_a_changed_tokenizer_is_found_each_time(make_shards: MakeShards) -> None
     state = vocabulary.stat()
     vocabulary.write_text("ac")
     os.utime(vocabulary, ns=(state.st_atime_ns, state.st_mtime_ns))
-    raises(IntegrityError, r"tokenizer/vocab\.txt was changed", open_shards, folder)
+    raises(IntegrityError, r"tokenizer/vocab\.txt", open_shards, folder)
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that no one can read")
@@ -98,7 +98,7 @@ def test_an_unreadable_file_is_named(make_shards: MakeShards) -> None:
     change_manifest(folder, lambda manifest: manifest["files"][place.name].update(bytes=0))
     for verify in (True, False):
         with (
-            pytest.raises(DataError, match=r"shard-00000.* cannot be read"),
+            pytest.raises(DataError, match=r"shard-00000.*read"),
             disk_errors(Path("out")),
         ):
             open_shards(folder, verify=verify)
@@ -125,12 +125,12 @@ def test_bounds_that_contradict_the_tokens_or_do_not_rise(
 
 
 def test_other_folders_are_refused(make_shards: MakeShards, tmp_path: Path) -> None:
-    raises(DataError, r"no built corpus.*bertwright data build", open_shards, tmp_path)
+    raises(DataError, "bertwright data build", open_shards, tmp_path)
     manifest = tmp_path / "MANIFEST.json"
     manifest.write_text("{")
     raises(IntegrityError, "damaged", open_shards, tmp_path)
     manifest.write_text(json.dumps({"format": "checkpoint", "files": {}}))
-    raises(DataError, "says format 'checkpoint'; expected", open_shards, tmp_path)
+    raises(DataError, "'checkpoint'", open_shards, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../elsewhere/shard-00000", "/shard-00000", "no", None])
@@ -140,7 +140,7 @@ def test_a_shard_that_is_none_of_the_listed_files_is_not_opened(
     make_shards([[4]], "elsewhere")
     folder = make_shards([[4]]).folder
     change_manifest(folder, lambda manifest: manifest["shards"][0].update(name=name))
-    raises(IntegrityError, "names shards whose files it does not list", open_shards, folder)
+    raises(IntegrityError, "shards.*build", open_shards, folder)
 
 
 def test_another_tokenizer_is_refused(make_shards: MakeShards) -> None:
@@ -158,5 +158,5 @@ def test_an_id_that_no_token_has_is_named(make_shards: MakeShards, number: int) 
     data[20:22] = number.to_bytes(2, "little")
     place.write_bytes(data)
     shards = open_shards(folder, verify=False)
-    raises(IntegrityError, f"holds the id {number}", shards.tokens, 0, 40)
+    raises(IntegrityError, f"id {number}", shards.tokens, 0, 40)
     assert len(shards.tokens(40, 80)) == 40

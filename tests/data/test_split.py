@@ -10,6 +10,7 @@ import pytest
 from bertwright.data.shards import Shards
 from bertwright.data.split import GAP, described, rule_of_new_run, split_documents, split_text
 from bertwright.errors import ConfigError, DataError
+from tests.raising import assert_names
 
 MakeShards = Callable[..., Shards]
 
@@ -70,7 +71,7 @@ def test_the_end_of_each_document_is_held_out_after_a_gap(make_shards: MakeShard
     assert [each[0] for each in trained] == firsts[:3]
     assert [len(each) for each in trained] == [60 - 3 - GAP, 5, 300 - 15 - GAP]
     assert splits["dev"].shards.num_tokens == shards.num_tokens
-    assert "ends of 2 of 3 documents (18 of 365" in described(shards, 0.05, "ends")
+    assert_names(described(shards, 0.05, "ends"), "2 of 3 documents", "18 of 365")
 
 
 def test_which_rule_a_new_run_has(make_shards: MakeShards) -> None:

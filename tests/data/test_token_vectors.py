@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertwright.models.bert.token_vectors import WEIGHTS, _count_neighbours, make_token_vectors
+from bertwright.models.bert.token_vectors import WEIGHTS, count_neighbours, make_token_vectors
 
 
 def test_counts_are_those_of_a_plain_loop() -> None:
@@ -16,7 +16,7 @@ def test_counts_are_those_of_a_plain_loop() -> None:
             for other in (place - distance, place + distance):
                 if 0 <= other < len(tokens):
                     expected[token, tokens[other]] += weight
-    np.testing.assert_allclose(_count_neighbours(tokens, 7).toarray(), expected, rtol=1e-5)
+    np.testing.assert_allclose(count_neighbours(tokens, 7).toarray(), expected, rtol=1e-5)
 
 
 def test_tokens_with_the_same_neighbours_have_near_vectors() -> None:

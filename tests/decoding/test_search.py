@@ -168,13 +168,13 @@ def test_beams_of_a_source_do_not_depend_on_the_others() -> None:
 
 def test_settings_that_contradict_each_other() -> None:
     for settings, message in (
-        ({"beam": 0}, "beam is 0; expected a number from 1 to 1,024"),
-        ({"top_k": 3}, "add --sample"),
-        ({"beam": 2, "sample": True}, "beam search or sample, not both"),
-        ({"beam": 2, "stop": ("a",)}, "beam search or stop, not both"),
-        ({"beam": 2, "repetition_penalty": 1.2}, "beam search or repetition_penalty, not both"),
+        ({"beam": 0}, "beam is 0"),
+        ({"top_k": 3}, "--sample"),
+        ({"beam": 2, "sample": True}, "sample"),
+        ({"beam": 2, "stop": ("a",)}, "stop"),
+        ({"beam": 2, "repetition_penalty": 1.2}, "repetition_penalty"),
         ({"num": 3}, "--beam 3"),
-        ({"stop": ("",)}, "not empty"),
+        ({"stop": ("",)}, "empty"),
     ):
         with pytest.raises(ConfigError, match=message):
             GenerationConfig(**settings)

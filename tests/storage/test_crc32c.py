@@ -52,7 +52,7 @@ def test_long_data(size: int) -> None:
 
 
 def test_data_of_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file, "_CHUNK", 1000)
+    monkeypatch.setattr(file, "CHUNK", 1000)
     for size in (24_001, 24_000, 90_006):
         data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
         assert crc32c(data) == by_definition(data.tobytes())

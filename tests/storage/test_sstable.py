@@ -45,7 +45,7 @@ def test_tables_made_by_hand() -> None:
     assert read_table(TABLE, "x") == content
     second = bytes([0, 1, 1]) + b"b3" + struct.pack("<II", 0, 1)
     assert read_table(table_of(DATA, second), "x") == {**content, b"b": b"3"}
-    raises(IntegrityError, "not in rising order", read_table, table_of(second, DATA), "x")
+    raises(IntegrityError, "rising order", read_table, table_of(second, DATA), "x")
 
 
 def test_what_is_written_is_golden() -> None:
@@ -77,7 +77,7 @@ def test_every_damaged_byte_is_found() -> None:
 
 @pytest.mark.parametrize("length", range(len(TABLE)))
 def test_every_cut_is_found(length: int) -> None:
-    raises(IntegrityError, "x does not end like an index", read_table, TABLE[:length], "x")
+    raises(IntegrityError, "x .*index", read_table, TABLE[:length], "x")
 
 
 def test_compressed_blocks() -> None:
@@ -92,9 +92,9 @@ def test_compressed_blocks() -> None:
         (struct.pack("<I", 1 << 31), "no restarts"),
         (bytes([1, 1, 0]) + b"a" + struct.pack("<II", 0, 1), "after its block"),
         (bytes([0, 9, 9]) + b"a" + struct.pack("<II", 0, 1), "after its block"),
-        (bytes([0, 1, 0, 98, 0, 1, 0, 97]) + struct.pack("<II", 0, 1), "not in rising order"),
-        (bytes([0, 1, 0, 97, 0, 1, 0, 97]) + struct.pack("<II", 0, 1), "not in rising order"),
-        (b"\xff" * 12 + struct.pack("<II", 0, 1), "a number in it does not end"),
+        (bytes([0, 1, 0, 98, 0, 1, 0, 97]) + struct.pack("<II", 0, 1), "rising order"),
+        (bytes([0, 1, 0, 97, 0, 1, 0, 97]) + struct.pack("<II", 0, 1), "rising order"),
+        (b"\xff" * 12 + struct.pack("<II", 0, 1), "number"),
     ],
 )
 def test_blocks_whose_crc_is_right(block: bytes, message: str) -> None:
@@ -114,8 +114,8 @@ def growing(count: int, most: int) -> bytes:
 @pytest.mark.parametrize(
     ("block", "message"),
     [
-        (growing(9_000, 9_000), "x has a name of 4097 bytes; expected 4096 at most"),
-        (growing(9_000, 4_000), "x has more than 16777216 bytes of names"),
+        (growing(9_000, 9_000), "x .*4097 bytes.*4096"),
+        (growing(9_000, 4_000), "x .*16777216 bytes of names"),
     ],
 )
 def test_a_small_table_of_endless_names(block: bytes, message: str) -> None:

@@ -64,7 +64,7 @@ def test_bytes_made_by_hand(tmp_path: Path) -> None:
     assert read_tensor("h", found["h"]).tolist() == [0.5, -2]
     raises(
         DataError,
-        r"'names' in .* has type .* expected numbers",
+        r"'names'.* type .*numbers",
         read_tensor,
         "names",
         found["names"],
@@ -98,21 +98,21 @@ DATA = struct.pack("<4f", 1, 2, 3, 4)
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({b"a": entry(DATA, shape=(5,))}, r"has 16 bytes; \[5\] of F32 needs 20"),
-        ({b"a": entry(DATA, shape=(3,))}, r"has 16 bytes; \[3\] of F32 needs 12"),
-        ({b"a": entry(DATA, shape=(4,), offset=4)}, "ends at byte 20: the file was truncated"),
-        ({b"a": entry(DATA, shape=(4,), shard=1)}, "is in data file 1 of 1"),
+        ({b"a": entry(DATA, shape=(5,))}, r"16 bytes.*\[5\].*20"),
+        ({b"a": entry(DATA, shape=(3,))}, r"16 bytes.*\[3\].*12"),
+        ({b"a": entry(DATA, shape=(4,), offset=4)}, "byte 20"),
+        ({b"a": entry(DATA, shape=(4,), shard=1)}, "data file 1"),
         (
             {b"a": entry(DATA[:8], shape=(2,)), b"b": entry(DATA[4:12], shape=(2,), offset=4)},
             "'a' and 'b' overlap",
         ),
-        ({b"a": entry(DATA, shape=(1 << 41,))}, "a variable has the shape"),
+        ({b"a": entry(DATA, shape=(1 << 41,))}, "shape"),
         ({b"a": entry(DATA, shape=(1 << 39, 1 << 39), size=16)}, "has 16 bytes"),
         ({b"a": entry(DATA, shape=(4,))[:-2]}, "after its message"),
-        ({b"a": b"\x0f"}, "a field of type 7"),
-        ({b"a": b"\x12\x02\x10\x01"}, "a number in place of a message"),
-        ({b"a": b"\x0a\x00"}, "field 1 is not a number"),
-        ({b"\xff": entry(DATA, shape=(4,))}, "a name is not UTF-8"),
+        ({b"a": b"\x0f"}, "type 7"),
+        ({b"a": b"\x12\x02\x10\x01"}, "message"),
+        ({b"a": b"\x0a\x00"}, "field 1"),
+        ({b"\xff": entry(DATA, shape=(4,))}, "UTF-8"),
     ],
 )
 def test_entries_that_cannot_be(tmp_path: Path, entries: dict[bytes, bytes], message: str) -> None:
@@ -122,9 +122,7 @@ def test_entries_that_cannot_be(tmp_path: Path, entries: dict[bytes, bytes], mes
 def test_slices_and_big_endian_processors(tmp_path: Path) -> None:
     first = b"\0a\0\1\1\2\x80\xe0'\xbe\x80\xc1\x80"  # no text, and before the whole
     cut = {first: entry(DATA, shape=(4,)), b"a": entry(DATA, shape=(4,), more=b"\x3a\x00")}
-    raises(
-        DataError, r"'a' in .* is a partitioned variable", read_entries, write(tmp_path, cut, DATA)
-    )
+    raises(DataError, r"'a'.*partitioned variable", read_entries, write(tmp_path, cut, DATA))
     raises(DataError, "big-endian", read_entries, write(tmp_path, {}, DATA, b"\x08\x01\x10\x01"))
 
 
@@ -138,7 +136,7 @@ def test_missing_files(tmp_path: Path) -> None:
     raises(DataError, r"no file .*m.ckpt.index", read_entries, tmp_path / "m.ckpt")
     prefix = write(tmp_path, {}, DATA)
     (tmp_path / "m.ckpt.data-00000-of-00001").unlink()
-    raises(IntegrityError, r"data-00000-of-00001 is missing", read_entries, prefix)
+    raises(IntegrityError, "data-00000-of-00001", read_entries, prefix)
 
 
 def test_no_header(tmp_path: Path) -> None:
@@ -157,9 +155,7 @@ def test_a_changed_byte_and_a_file_truncated_after_its_index_was_read(tmp_path: 
     found = read_entries(prefix)["a"]
     for changed in (b"\1" + DATA[1:], DATA[:-1]):
         found.file.write_bytes(changed)
-        with pytest.raises(
-            IntegrityError, match=r"'a' in .* was truncated or changed .*CRC differs"
-        ):
+        with pytest.raises(IntegrityError, match=r"'a'.*CRC"):
             read_tensor("a", found)
 
 

@@ -25,7 +25,7 @@ _POLYNOMIAL = 0x82F63B78  # reflected: the first bit of a byte has the highest p
 _DEGREE = 5685
 _SHIFTS = (_DEGREE - 1362, _DEGREE - 426, _DEGREE)
 _STEP = _SHIFTS[0]
-_CHUNK = 1 << 18  # words folded at a time: 2 MB, which stay in the cache
+CHUNK = 1 << 18  # words folded at a time: 2 MB, which stay in the cache
 _MASK = 0xA282EAD8
 
 
@@ -69,7 +69,7 @@ def _folded(view: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     rest = np.zeros(0, np.uint64)
     start = 0
     while start < len(view):
-        chunk = view[start : start + 8 * _CHUNK - pad]
+        chunk = view[start : start + 8 * CHUNK - pad]
         buffer = np.zeros(8 * len(rest) + pad + len(chunk), np.uint8)
         buffer[: 8 * len(rest)] = rest.view(np.uint8)
         buffer[-len(chunk) :] = chunk

@@ -124,5 +124,5 @@ def test_fewer_sequences_than_ranks(make_shards: MakeShards) -> None:
 def test_messages(shards: Shards, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"micro_batch_tokens is 39; .*40"):
         make_data(shards).step(0, 0, 500, 39)
-    with pytest.raises(ConfigError, match="rank is 2; expected 0 to 1"):
+    with pytest.raises(ConfigError, match="rank is 2"):
         make_data(shards, rank=2, world_size=2)

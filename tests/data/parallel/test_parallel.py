@@ -97,12 +97,12 @@ def test_two_empty_lines_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sources", "targets", "message"),
     [
-        (SOURCES[:4], TARGETS[:3], r"a\.tgt ends after line 3, but .*a\.src goes on"),
-        (SOURCES[:3], TARGETS[:4], r"a\.src ends after line 3, but .*a\.tgt goes on"),
-        (SOURCES[:3], [TARGETS[0], "", TARGETS[2]], r"line 2 of .*a\.tgt is empty"),
-        (["", *SOURCES[:2]], TARGETS[:3], r"line 1 of .*a\.src is empty"),
+        (SOURCES[:4], TARGETS[:3], r"a\.tgt .*line 3"),
+        (SOURCES[:3], TARGETS[:4], r"a\.src .*line 3"),
+        (SOURCES[:3], [TARGETS[0], "", TARGETS[2]], r"line 2 of .*a\.tgt"),
+        (["", *SOURCES[:2]], TARGETS[:3], r"line 1 of .*a\.src"),
         ([""], [""], "no pair"),
-        ([SOURCES[0], "\u200b"], TARGETS[:2], r"line 2 of .*a\.src is empty"),
+        ([SOURCES[0], "\u200b"], TARGETS[:2], r"line 2 of .*a\.src"),
     ],
 )
 def test_lines_that_do_not_match_are_named(
@@ -117,7 +117,7 @@ def test_lines_that_do_not_match_are_named(
 def test_what_is_no_text_is_named(tmp_path: Path) -> None:
     source, target = write(tmp_path, SOURCES[:3], TARGETS[:3])
     source.write_bytes(b"ba be\n\xff\n")
-    with pytest.raises(DataError, match=r"line 2 of .*a\.src is not UTF-8"):
+    with pytest.raises(DataError, match=r"line 2 of .*a\.src .*UTF-8"):
         build_parallel(source, target, tmp_path / "shards", tmp_path / "tokenizer")
 
 

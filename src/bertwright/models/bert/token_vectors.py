@@ -39,7 +39,7 @@ def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -
         randomized_svd,  # the import takes two seconds and only an initialization needs it
     )
 
-    counts = _count_neighbours(tokens, vocab_size)
+    counts = count_neighbours(tokens, vocab_size)
     rank = min(width, vocab_size - 1)
     left, strengths, _ = randomized_svd(
         _positive_information(counts), rank, n_iter=1, random_state=seed
@@ -52,7 +52,7 @@ def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -
     return np.pad(unit, ((0, 0), (0, width - rank))).astype(np.float32)
 
 
-def _count_neighbours(tokens: Int64s, vocab_size: int) -> scipy.sparse.csr_matrix:
+def count_neighbours(tokens: Int64s, vocab_size: int) -> scipy.sparse.csr_matrix:
     """Return n_ij in both directions, `[V, V]`."""
     shape = (vocab_size, vocab_size)
     total = scipy.sparse.csr_matrix(shape, dtype=np.float32)
