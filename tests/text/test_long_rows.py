@@ -73,7 +73,7 @@ def test_a_field_of_a_long_row_is_what_csv_reads(rows: list[tuple[str, str]], si
 
 
 def test_a_long_row_with_other_fields_than_the_header_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"has 3 fields; the header has 2"):
+    with pytest.raises(DataError, match=r"3 fields.*2"):
         list(field_of_row(LongRow(iter(["a,b,c\n"]), ",", True), 0, 2, WHERE))
     with pytest.raises(DataError, match="not closed"):
         list(field_of_row(LongRow(iter(['"a,b\n']), ",", True), 0, 2, WHERE))

@@ -123,7 +123,7 @@ def test_byte_bpe_is_trained_on_the_words_of_the_whole_document(
         assert backend.pre_tokenizer is not None
         return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(text)]
 
-    parts: Iterator[str] = train._parts(text)
+    parts: Iterator[str] = train.parts_of(text)
     found = list(parts)
     assert "".join(found) == text
     assert max(map(len, found)) <= 64

@@ -155,7 +155,7 @@ def test_rows_are_documents(tmp_path: Path, suffix: str, packed: bool) -> None:
     found, report = read(path)
     assert found == ROW_DOCUMENTS
     assert (report.documents, report.empty_documents, report.files) == (3, 1, 1)
-    with pytest.raises(DataError, match=r"no column 'body'; it has 'id', 'text'.*--text-col"):
+    with pytest.raises(DataError, match=r"'body'.*'id', 'text'.*--text-col"):
         read(path, replace(DEFAULT, text_column="body"))
     raises(DataError, r"no column", read, path, replace(DEFAULT, text_column="i"))
 
@@ -168,16 +168,16 @@ def test_csv_of_other_separators(tmp_path: Path, begin: str) -> None:
 
 def test_bad_rows(tmp_path: Path) -> None:
     bad = {
-        "a.jsonl": ('{"text": "a"}\n{"text": ', r"a\.jsonl, line 2 is no JSON"),
-        "b.jsonl": ("[1]\n", r"line 1 is a JSON list; expected an object"),
-        "c.jsonl": ('{"text": 5}\n', r"row 1: column 'text' holds int; expected a string"),
-        "g.jsonl": ('{"text": ' + "1" * 6000 + "}\n", r"line 1 is no JSON: .*integer"),
-        "d.csv": ("id,text\n1,a\n2\n", r"line 3 has 1 fields; the header has 2"),
-        "f.csv": ("id,text\n1,Hello, world\n", r"line 2 has 3 fields; the header has 2"),
-        "g.csv": ("text,text\na,b\n", r"2 columns 'text'; expected one"),
-        "h.csv": ("id;text\n1;a;b\n", r"line 2 has 3 fields; the header has 2"),
-        "e.csv": ('text\n"never closed\n', r"e\.csv, line 2: unexpected end of data"),
-        "f.parquet": ("PAR1 no more", r"no whole Parquet file"),
+        "a.jsonl": ('{"text": "a"}\n{"text": ', r"a\.jsonl, line 2 .*JSON"),
+        "b.jsonl": ("[1]\n", r"line 1 .*list.*object"),
+        "c.jsonl": ('{"text": 5}\n', r"row 1.*'text'.* int.*string"),
+        "g.jsonl": ('{"text": ' + "1" * 6000 + "}\n", r"line 1 .*integer"),
+        "d.csv": ("id,text\n1,a\n2\n", r"line 3 .*1 fields.*2"),
+        "f.csv": ("id,text\n1,Hello, world\n", r"line 2 .*3 fields.*2"),
+        "g.csv": ("text,text\na,b\n", r"2 columns 'text'"),
+        "h.csv": ("id;text\n1;a;b\n", r"line 2 .*3 fields.*2"),
+        "e.csv": ('text\n"never closed\n', r"e\.csv, line 2"),
+        "f.parquet": ("PAR1 no more", r"Parquet"),
     }
     for name, (data, message) in bad.items():
         if name.endswith("parquet"):
@@ -195,7 +195,7 @@ def test_a_line_too_long_to_hold_is_no_json(
 ) -> None:
     monkeypatch.setattr(long_rows, "LONGEST_ROW", 1000)
     path = write(tmp_path, "a.jsonl", "x" * 3_000_000)
-    raises(DataError, r"line 1 is no JSON", read, path)
+    raises(DataError, r"line 1 .*JSON", read, path)
 
 
 def test_lone_surrogates(tmp_path: Path) -> None:
@@ -221,17 +221,17 @@ def test_invalid_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"binary file \(3 of its first 16 bytes are zero\)"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"binary file.*16 bytes"),
         ("no mark, and two bytes each".encode("utf-16-le"), r"iconv -f UTF-16LE"),
         ("no mark, and two bytes each".encode("utf-16-be"), r"iconv -f UTF-16BE"),
-        ("Some text".encode("utf-16"), r"is UTF-16; expected UTF-8.*iconv -f UTF-16"),
-        (("这是一个文件。" * 50).encode("gb18030"), "% of the first .* malformed.*iconv -f"),
+        ("Some text".encode("utf-16"), r"iconv -f UTF-16"),
+        (("这是一个文件。" * 50).encode("gb18030"), "malformed.*iconv -f"),
         (
             gzip.compress(b"x" * 99, mtime=0),
-            r"binary file .* name a compressed file by its compression",
+            r"binary file.*compressed",
         ),
-        (b"", r"no documents in 1 input \(0 bytes read\); expected text"),
-        (b" \n\n \n", r"no documents in 1 input \(5 bytes read\)"),
+        (b"", r"1 input.*0 bytes"),
+        (b" \n\n \n", r"1 input.*5 bytes"),
     ],
 )
 def test_no_text(tmp_path: Path, data: bytes, message: str) -> None:
@@ -240,7 +240,7 @@ def test_no_text(tmp_path: Path, data: bytes, message: str) -> None:
 
 def test_everything_left_out_says_why(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", TEXT)
-    with pytest.raises(DataError, match=r"Left out: 0 without text, 2 too short \(--min-char"):
+    with pytest.raises(DataError, match=r"0 without text, 2 too short.*--min-char"):
         read(path, replace(DEFAULT, min_characters=1000))
 
 
@@ -306,7 +306,7 @@ def test_json_lines_come_through_standard_input_too(
     monkeypatch.setattr(sys, "stdin", Input)
     assert read("-")[0] == documents
     Input.buffer = io.BufferedReader(io.BytesIO(b'{"not JSON}\n'))  # type: ignore[type-var]
-    raises(DataError, "standard input, line 1 is no JSON", read, "-")
+    raises(DataError, "standard input, line 1 .*JSON", read, "-")
 
 
 def test_missing_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +314,7 @@ def test_missing_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     for name in ["pyarrow", "pyarrow.parquet", "datasets"]:
         monkeypatch.setitem(sys.modules, name, None)
     raises(MissingExtra, r'pip install "bertwright\[hf\]"', read, path)
-    raises(MissingExtra, r"reading hf:some/name needs the package datasets", read, "hf:some/name")
+    raises(MissingExtra, "hf:some/name.*datasets", read, "hf:some/name")
 
 
 def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,10 +347,10 @@ def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> N
             raise OSError("no network")
 
     monkeypatch.setattr(hub.HfApi, "repo_info", repo_info)
-    raises(DataError, r"no data set org/other .*no network.*check the name", read, "hf:org/other")
+    raises(DataError, "org/other .*no network", read, "hf:org/other")
     assert not named  # it would try for half a minute
-    raises(DataError, r"missing. Pick: \['a'\]; .* hf:NAME@CONFIG:SPLIT", read, "hf:org/there")
-    with pytest.raises(DataError, match="hf:org/there@a:dev ends after row 2: reset by peer"):
+    raises(DataError, r"\['a'\].*hf:NAME@CONFIG:SPLIT", read, "hf:org/there")
+    with pytest.raises(DataError, match=r"hf:org/there@a:dev .*row 2.*reset by peer"):
         read("hf:org/there@a:dev")
     assert named == [("org/there", None, "train"), ("org/there", "a", "dev")]
 

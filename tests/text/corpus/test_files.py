@@ -71,14 +71,14 @@ def test_what_cannot_be_found(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "empty").mkdir()
-    raises(ConfigError, r"no corpus given; name files", find_files, [])
+    raises(ConfigError, "corpus", find_files, [])
     for name, message in (
-        ("corpsu.txt", r"no such file or folder: .*did you mean .*corpus\.txt\?"),
-        ("corpus.docx", r"unknown extension; known are \.txt .*\.zst"),
-        ("corpus.json", r"unknown extension.*write JSON with one object per line, as \.jsonl"),
-        ("empty", r"no file with a known extension .* it is empty"),
-        ("pdfs", r"no file with a known extension .* it has \.pdf"),
-        ("*.docx", r"no file with a known extension matches .*\(1 matches"),
+        ("corpsu.txt", r"corpsu\.txt.*corpus\.txt"),
+        ("corpus.docx", r"extension.*\.txt .*\.zst"),
+        ("corpus.json", r"extension.*\.jsonl"),
+        ("empty", r"empty"),
+        ("pdfs", r"known extension.*\.pdf"),
+        ("*.docx", r"known extension.*\.docx.*1 match"),
     ):
         raises(DataError, message, find_files, [str(tmp_path / name)])
 
@@ -108,7 +108,7 @@ def test_truncated_and_corrupt_files(tmp_path: Path, suffix: str) -> None:
         path.write_bytes(data)
         with (
             open_bytes(path) as stream,
-            pytest.raises(DataError, match=r"a\.txt.*truncated or corrupt after [\d,]+ good bytes"),
+            pytest.raises(DataError, match=r"a\.txt.* [\d,]+ good bytes"),
         ):
             stream.read()
 
@@ -119,7 +119,7 @@ def test_a_damaged_second_stream_is_no_end(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / ("a.txt" + suffix)
     for tail in [b"garbage", packed[:6] + bytes(255 - byte for byte in packed[6:])]:
         path.write_bytes(packed + tail)
-        with open_bytes(path) as stream, pytest.raises(DataError, match=r"truncated or corrupt"):
+        with open_bytes(path) as stream, pytest.raises(DataError, match="corrupt"):
             stream.read()
 
 
@@ -158,7 +158,7 @@ def test_a_folder_that_cannot_be_entered_is_told(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    raises(DataError, r"closed cannot be read: Permission denied", find_files, [str(tmp_path)])
+    raises(DataError, "closed.*Permission denied", find_files, [str(tmp_path)])
 
 
 def test_no_compression_inside(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_no_compression_inside(tmp_path: Path) -> None:
     path.write_bytes(b"plain text")
     with (
         open_bytes(path) as stream,
-        pytest.raises(DataError, match="corrupt after 0 good"),
+        pytest.raises(DataError, match=r"corrupt.* 0 good"),
     ):
         stream.read()
     path.write_bytes(b"")
@@ -183,7 +183,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     Input.buffer.close()
     raises(DataError, r"was read before; - can be given for one file only", open_bytes, Path("-"))
     monkeypatch.setattr(sys, "stdin", None)
-    raises(DataError, "standard input is closed", open_bytes, Path("-"))
+    raises(DataError, "standard input.*closed", open_bytes, Path("-"))
 
 
 def test_missing_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,4 +206,4 @@ def test_two_files_of_parallel_text_are_read_as_text(tmp_path: Path) -> None:
         assert not are_parallel([pair[0], str(paths[other])])
     assert not are_parallel([pair[0], pair[0]])
     assert not are_parallel([pair[0], str(tmp_path / "train.fr")])
-    raises(DataError, r"train.en has an unknown extension", find_files, pair[:1])
+    raises(DataError, "train.en.*extension", find_files, pair[:1])

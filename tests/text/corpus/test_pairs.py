@@ -192,14 +192,14 @@ def test_columns_that_are_not_clear_are_guessed_in_the_error(
 @pytest.mark.parametrize(
     ("name", "lines", "message"),
     [
-        ("a.tsv", ["a\tb", "c\td\te"], "line 2 has 3 fields"),
+        ("a.tsv", ["a\tb", "c\td\te"], "line 2 .*3 fields"),
         ("a.tsv", ["one column", "of text"], "one column"),
         ("a.tsv", ["source\ttarget\tsource", "a\tb\tc"], "'source' twice"),
         ("a.csv", ["en,de", 'a,"b', "c,d"], "line 2.*closed quotes"),
-        ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a"'], "line 2 is no JSON"),
-        ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a"}'], "line 2 has no column 'de'"),
+        ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a"'], "line 2 .*JSON"),
+        ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a"}'], "line 2 .*'de'"),
         ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a", "de": ["b"]}'], "holds a list"),
-        ("a.jsonl", ['{"en": "a", "de": "b"}', "[1]"], "line 2 is a JSON list"),
+        ("a.jsonl", ['{"en": "a", "de": "b"}', "[1]"], "line 2 .*list"),
         ("a.jsonl", ['[{"en": "a", "de": "b"}]'], "array"),
         ("a.jsonl", ['{"translation": {"en": "a", "de": "b"}}', "{}"], "line 2 .*'translation'"),
         ("a.jsonl", [], "empty"),
@@ -223,10 +223,10 @@ def test_what_cannot_be_opened_as_pairs_is_said(tmp_path: Path) -> None:
         open_pairs(write(tmp_path, "lines.txt", ENGLISH))
     with pytest.raises(DataError, match="standard input"):
         open_pairs(Path("-"))
-    with pytest.raises(DataError, match=r"did you mean .*pairs\.tsv"):
+    with pytest.raises(DataError, match=r"pairs\.tsv"):
         open_pairs(tmp_path / "pair.tsv")
     path.write_bytes(b"a\tb\nc\t\xff\n")
-    with pytest.raises(DataError, match=r"line 2 of .* is not UTF-8"):
+    with pytest.raises(DataError, match=r"line 2 of .*UTF-8"):
         rows_of(path)
 
 

@@ -13,6 +13,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from bertwright.text.tokenizer.train import train_tokenizer
+from tests.text.tokenizer.saved import saved_backend
 
 TEXT = "The old house near the river was quiet.\nNobody walked there, said the old man.\n\n" * 4
 
@@ -42,7 +43,7 @@ def test_every_text_comes_back(tmp_path: Path, lowercase: bool) -> None:
 
 def test_vocab_json_and_merges_alone_are_gpt_2s(tmp_path: Path) -> None:
     tokenizer = trained(tmp_path, lowercase=False)
-    model = json.loads(tokenizer._backend.to_str())["model"]
+    model = json.loads(saved_backend(tokenizer).to_str())["model"]
     published = tmp_path / "published"
     published.mkdir()
     (published / "vocab.json").write_text(json.dumps(model["vocab"]))
@@ -74,7 +75,7 @@ def test_a_vocabulary_without_room_for_the_bytes(tmp_path: Path) -> None:
 
 def test_a_text_has_its_begin_and_end_where_the_library_adds_none(tmp_path: Path) -> None:
     tokenizer = trained(tmp_path, lowercase=False)
-    assert not tokenizer._backend.num_special_tokens_to_add(False)
+    assert not saved_backend(tokenizer).num_special_tokens_to_add(False)
     end = tokenizer.vocab["<|endoftext|>"]
     texts = "The old house", "Nobody walked"
     bare = tokenizer.encode_bare_ids(texts)
@@ -83,7 +84,7 @@ def test_a_text_has_its_begin_and_end_where_the_library_adds_none(tmp_path: Path
     assert two.ids == [end, *bare[0], end, *bare[1], end]
     assert one.tokens == tokenizer.tokens_of(one.ids)
     assert one.offsets[0] == one.offsets[-1] == (0, 0)
-    assert one.offsets[1:-1] == tokenizer._backend.encode(texts[0]).offsets
+    assert one.offsets[1:-1] == saved_backend(tokenizer).encode(texts[0]).offsets
     assert two.type_ids == [0] * (len(bare[0]) + 2) + [1] * (len(bare[1]) + 1)
     assert [n is None for n in one.word_ids] == [True, *[False] * len(bare[0]), True]
     (special,) = tokenizer.encode_bare_ids(["a<|endoftext|>b"])

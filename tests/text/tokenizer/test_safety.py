@@ -15,9 +15,10 @@ import tokenizers
 from bertwright.errors import DataError
 from bertwright.text.tokenizer import safety
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS
-from bertwright.text.tokenizer.safety import _written, check_rules, check_time
+from bertwright.text.tokenizer.safety import check_rules, check_time, most_written
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
 from tests.raising import raises
+from tests.text.tokenizer.saved import saved_backend
 
 VOCAB = [*SPECIAL_TOKENS.values(), *"abcde", "##a"]
 BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -60,7 +61,7 @@ def load_with(tmp_path: Path) -> Load:
 def test_an_id_of_four_billion(load_with: Load) -> None:
     model = load_with.model  # type: ignore[attr-defined]
     vocab = {**model["vocab"], "x": 4_000_000_000}
-    with pytest.raises(DataError, match="12 tokens has an id of 4,000,000,000"):
+    with pytest.raises(DataError, match=r"12 tokens.*4,000,000,000"):
         load_with(model={**model, "vocab": vocab})
     assert load_with(model={**model, "vocab": {**vocab, "x": 500}}).vocab_size == 501
 
@@ -78,7 +79,7 @@ def test_an_id_of_four_billion(load_with: Load) -> None:
     ids=["strings", "expressions", "prefixes", "nested", "bytes", "marks"],
 )
 def test_rules_that_make_much_of_a_character(load_with: Load, changes: dict[str, Any]) -> None:
-    raises(DataError, r"may make [\d,]+ characters of one", load_with, **changes)
+    raises(DataError, r"[\d,]+ characters of one", load_with, **changes)
 
 
 def test_a_map_of_sentencepiece_with_a_long_entry() -> None:
@@ -100,7 +101,7 @@ def test_parts_that_are_too_long(load_with: Load) -> None:
         ("continuing_subword_prefix", "#" * 10**5),
     ):
         raises(DataError, key, load_with, model={**model, key: value})
-    with pytest.raises(DataError, match="adds 2,000 special tokens"):
+    with pytest.raises(DataError, match="2,000 special tokens"):
         load_with(post_processor={**added, "single": added["single"][:1] * 1998 + added["single"]})
 
 
@@ -122,7 +123,7 @@ DECODERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=list(DECODERS))
 def test_decoders_that_write_much_for_a_character(load_with: Load, decoder: dict[str, Any]) -> None:
-    raises(DataError, r"decoder .* may write [\d,]+ characters for one", load_with, decoder=decoder)
+    raises(DataError, r"decoder .*[\d,]+ characters for one", load_with, decoder=decoder)
 
 
 @pytest.mark.parametrize(
@@ -144,11 +145,11 @@ def test_decoders_that_write_much_for_a_character(load_with: Load, decoder: dict
 )
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_no_decoder_writes_more_than_is_counted(decoder: dict[str, Any], number: int) -> None:
-    backend = make_tokenizer(VOCAB)._backend
+    backend = saved_backend(make_tokenizer(VOCAB))
     whole = json.loads(backend.to_str())
     whole["decoder"] = times(number, decoder, "decoders")
     made = tokenizers.Tokenizer.from_str(json.dumps(whole))
-    most = _written(decoder) ** number
+    most = most_written(decoder) ** number
     for tokens in (["e"], ["a", "e", "e"], ["eee", "##e"], ["<0x61>", "e"]):
         assert len(made.decoder.decode(tokens)) <= most * len("".join(tokens))
 
@@ -163,14 +164,14 @@ def test_a_token_for_which_much_is_written(load_with: Load) -> None:
         vocab = {**model["vocab"], "x" * size: 11}
         given = {"model": {**model, "vocab": vocab}, "decoder": {"type": "Fuse"}}
         if size > 4096:
-            raises(DataError, "a token of 5,000 characters", load_with, **given)
+            raises(DataError, "5,000 characters", load_with, **given)
         else:
             assert load_with(**given).vocab_size == 12
 
 
 @pytest.mark.parametrize("expression", ["(a+)+$", r"([a-z]+\s?)+$"])
 def test_expressions_of_a_decoder_that_try_every_way(load_with: Load, expression: str) -> None:
-    with pytest.raises(DataError, match=r"mend the regular expressions in tokenizer\.json"):
+    with pytest.raises(DataError, match=r"regular expressions.*tokenizer\.json"):
         load_with(decoder=replace({"Regex": expression}, "b"))
 
 
@@ -187,9 +188,9 @@ def test_templates_that_repeat_a_text(load_with: Load) -> None:
     for template in ({"single": text * 2}, {"pair": pair + [text[1]] * 3}):
         twice = {**added, **template}
         for rule in (twice, {"type": "Sequence", "processors": [twice]}):
-            raises(DataError, "expected each text once", load_with, post_processor=rule)
+            raises(DataError, "each text once", load_with, post_processor=rule)
     many = {**added, "pair": pair + [pair[0]] * 20}
-    raises(DataError, "23 special tokens to each pair", load_with, post_processor=many)
+    raises(DataError, "23 special tokens", load_with, post_processor=many)
 
 
 def test_decoders_of_published_models_are_read(load_with: Load) -> None:
@@ -212,14 +213,14 @@ def test_rules_of_published_models_are_read(load_with: Load) -> None:
 @pytest.mark.parametrize("expression", ["(a+)+$", r"([a-z]+\s?)+$", r"(\w+)*[0-9]$"])
 def test_expressions_that_try_every_way(load_with: Load, expression: str) -> None:
     # it gives up or runs out of time, whichever comes first on this processor
-    with pytest.raises(DataError, match=r"mend the regular expressions in tokenizer\.json"):
+    with pytest.raises(DataError, match=r"regular expressions.*tokenizer\.json"):
         load_with(pre_tokenizer=split(expression))
 
 
 def test_a_tokenizer_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     end = threading.Event()
     monkeypatch.setattr(safety, "SECONDS", 0.01)
-    raises(DataError, "does not tokenize within", check_time, lambda texts: end.wait(60))
+    raises(DataError, "within", check_time, lambda texts: end.wait(60))
     end.set()
 
 

@@ -21,8 +21,9 @@ from bertwright.text.tokenizer.files import SPECIAL_TOKENS, BertRules
 from bertwright.text.tokenizer.inspect import inspect_text
 from bertwright.text.tokenizer.normalize import longest_match
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer, make_tokenizer
-from tests.raising import raises
+from tests.raising import assert_names, raises
 from tests.text.published_rules import basic_tokenize
+from tests.text.tokenizer.saved import saved_backend
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 WORDS = ["the", "cat", "sat", "un", "able", "mask", "want", "run", "café", "é", "мир", "木", "İ"]
@@ -71,7 +72,7 @@ def tokenizer(request: Any) -> Tokenizer:
 
 def corpus_backend(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
     """`tokenizers` alone, special tokens in a text cut like text."""
-    backend = tokenizers.Tokenizer.from_str(tokenizer._backend.to_str())
+    backend = saved_backend(tokenizer)
     backend.encode_special_tokens = True
     return backend
 
@@ -153,7 +154,7 @@ def test_pieces_are_those_of_the_published_rules(tokenizer: Tokenizer, text: str
 
 def exceptions(last: int, rules: BertRules) -> dict[str, list[int]]:
     """Category -> the code points on which `tokenizers` and the published rules differ."""
-    normalizer = make_tokenizer(VOCAB, rules)._backend.normalizer
+    normalizer = saved_backend(make_tokenizer(VOCAB, rules)).normalizer
     pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     found: dict[str, list[int]] = {}
     for code in range(last):
@@ -278,33 +279,31 @@ def test_foreign_tokenizers_work_without_the_fast_path() -> None:
     ids, lengths = tokenizer.encode_sentence_ids(["aaa", "", "a\ud800"])
     assert (ids.tolist(), lengths.tolist()) == ([5] * 4, [3, 0, 1])
     assert len(tokenizer.fingerprint) == 64
-    with pytest.raises(DataError, match="is not a BERT WordPiece"):
+    with pytest.raises(DataError, match="WordPiece"):
         _ = tokenizer.rules
 
 
 def test_a_folder_of_added_tokens_alone_is_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
     (tmp_path / "added_tokens.json").write_text(json.dumps({"<e1>": len(VOCAB)}))
-    raises(DataError, r"no tokenizer\.json; make one: .*save_pretrained", load_tokenizer, tmp_path)
+    raises(DataError, r"tokenizer\.json.*save_pretrained", load_tokenizer, tmp_path)
 
 
 def test_folders_that_are_no_tokenizers(tmp_path: Path) -> None:
     for name in ("nothing", "."):
-        with pytest.raises(
-            ConfigError, match=r"no folder .*tokenizer train|neither tokenizer\.json nor vo"
-        ):
+        with pytest.raises(ConfigError, match=r"tokenizer train|tokenizer\.json"):
             load_tokenizer(tmp_path / name)
     for name, content, message in (
         ("vocab.txt", b"\xff\xfe", "not UTF-8"),
-        ("vocab.txt", b"the\ncat\n", r"has 2 entries but not \[UNK\]"),
-        ("tokenizer.json", b"{", "is not a tokenizer"),
-        ("tokenizer_config.json", b"[]", "expected a JSON object"),
+        ("vocab.txt", b"the\ncat\n", r"2 entries.*\[UNK\]"),
+        ("tokenizer.json", b"{", "tokenizer"),
+        ("tokenizer_config.json", b"[]", "JSON object"),
     ):
         (tmp_path / name).write_bytes(content)
         raises(DataError, message, load_tokenizer, tmp_path)
     (tmp_path / "tokenizer_config.json").unlink()
     (tmp_path / "tokenizer_config.json").symlink_to("/proc/self/mem")  # opens, but is not readable
-    raises(DataError, r"the tokenizer .* cannot be read", load_tokenizer, tmp_path)
+    raises(DataError, r"tokenizer .*read", load_tokenizer, tmp_path)
 
 
 # --- the rest of the face -----------------------------------------------------------------------
@@ -323,8 +322,9 @@ def test_long_texts_are_encoded_in_pieces_with_the_same_result(tokenizer: Tokeni
     lines = [*random_lines(60, seed=5), "the [MASK]  sat [SEP]" * 5]
     text, pair = (" ".join(each) * 40 for each in (lines, lines[::-1]))
     assert len(text) > 1 << 16
+    backend = saved_backend(tokenizer)
     for texts in ((text,), (text, pair)):
-        ours, expected = tokenizer.encode(*texts), tokenizer._backend.encode(*texts)
+        ours, expected = tokenizer.encode(*texts), backend.encode(*texts)
         assert (ours.ids, ours.type_ids) == (expected.ids, expected.type_ids)
         assert ours.offsets == expected.offsets
 
@@ -360,11 +360,11 @@ def test_inspection_gives_reasons() -> None:
     words = inspect_text(tokenizer, text).words
     assert [word.text for word in words][:5] == ["H\u00e9", "\u2603", "!", "unwanted", "[MASK]"]
     assert (words[0].normalized, words[0].pieces) == ("he", ["h", "##e"])
-    assert words[1].why == "not in the alphabet: \u2603 (U+2603)"
+    assert "\u2603 (U+2603)" in words[1].why
     assert (words[3].pieces[0], words[3].why) == ("un", "")
     assert words[4].why == "special token"
-    assert "not in the alphabet: ##\u0438" in words[5].why
-    assert words[6].why == "13 characters; a word has at most 12"
+    assert "##\u0438" in words[5].why
+    assert_names(words[6].why, "13 characters", "12")
     json.dumps(asdict(inspect_text(tokenizer, text)))
     assert inspect_text(tokenizer, "").words == []
 

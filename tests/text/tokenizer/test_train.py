@@ -43,7 +43,7 @@ def test_a_vocabulary_needs_unk_alone(algorithm: str, tmp_path: Path) -> None:
     long = "the winter was long " * 20_000
     assert again.encode(long).ids == again.encode(long[: len(long) // 2]).ids * 2
     assert again.framing == Framing()
-    with pytest.raises(DataError, match=r"has no \[CLS\].*tokenizer train"):
+    with pytest.raises(DataError, match=r"\[CLS\].*tokenizer train"):
         again.special_id("cls")
     loaded = PreTrainedTokenizerFast.from_pretrained(tmp_path)
     assert loaded(text)["input_ids"] == ids.tolist()
@@ -90,7 +90,7 @@ def test_whole_words_only() -> None:
 
 
 def test_vocabulary_smaller_than_the_alphabet() -> None:
-    with pytest.raises(ConfigError, match=r"vocab_size is 20, but the alphabet alone needs \d+"):
+    with pytest.raises(ConfigError, match=r"vocab_size.*20.*alphabet.* \d+"):
         train_on_counts(counted(), TokenizerConfig(vocab_size=20))
     tokenizer, training = train_on_counts(
         counted(), TokenizerConfig(vocab_size=20, character_coverage=0.5)
@@ -103,7 +103,7 @@ def test_vocabulary_smaller_than_the_alphabet() -> None:
 
 @pytest.mark.parametrize("text", ["\x00\x01\ufffd", "\ud800\udc00 \ud800", "x" * 500])
 def test_text_without_words(text: str) -> None:
-    with pytest.raises(DataError, match="no words to train on: 1 documents") as caught:
+    with pytest.raises(DataError, match=r"no words.*1 documents") as caught:
         train_on_counts(counted(text), TokenizerConfig())
     assert ("--algorithm byte-bpe" in str(caught.value)) == text.startswith("x")
 

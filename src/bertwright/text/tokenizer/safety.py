@@ -99,7 +99,7 @@ def check_decoder(description: Mapping[str, Any], vocab: Iterable[str]) -> None:
         )
     grown = 1
     for step in steps:
-        grown *= _written(step)
+        grown *= most_written(step)
     if grown > MAX_GROWTH:
         raise DataError(
             f"the decoder of the tokenizer may write {grown:,} characters for one; at most "
@@ -125,7 +125,7 @@ def _check_templates(rule: Any) -> None:
                 )
 
 
-def _written(step: dict[str, Any]) -> int:
+def most_written(step: dict[str, Any]) -> int:
     """Return the most characters that a rule of a decoder writes for one character.
 
     An expression may match before and after a character that is a token of its own; so may an empty

@@ -200,7 +200,7 @@ def train_byte_bpe(
     def documents() -> Iterator[str]:
         for block in read_blocks(inputs, corpus, report, pairs=pairs):
             for document in block:
-                yield from _parts(document)
+                yield from parts_of(document)
             on_read(report.position, size)
 
     backend.train_from_iterator(documents(), trainer)
@@ -216,7 +216,7 @@ def train_byte_bpe(
     }
 
 
-def _parts(document: str) -> Iterator[str]:
+def parts_of(document: str) -> Iterator[str]:
     """Yield a document in parts, because the trainer holds hundreds of texts and every distinct
     word in memory.
 
