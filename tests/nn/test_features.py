@@ -41,8 +41,7 @@ def test_every_name_has_numbers_and_its_width() -> None:
 
 @pytest.mark.parametrize("layers", ["sum-last-4", "mix-last-4", "concat-last-4"])
 def test_too_few_layers(layers: Layers) -> None:
-    said = f"layers is '{layers}', but the encoder has 3 layers; it needs 4 or more"
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=f"'{layers}'.*3 layers.*4"):
         LayerMix(layers, 3)
 
 
@@ -60,7 +59,7 @@ def test_sum_and_concatenation() -> None:
     both = LayerMix("embeddings+last", 6)
     assert torch.equal(both(LAYERS), torch.cat([LAYERS[0], d], 1))
     assert both.width([3, 4, 4, 4, 4, 4, 5]) == 8
-    with pytest.raises(ConfigError, match="no layer above its embeddings"):
+    with pytest.raises(ConfigError, match=r"layer.*embeddings"):
         LayerMix("embeddings+last", 0)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bertwright.errors import ConfigError
-from bertwright.nn.features import _pool_segments, pool
+from bertwright.nn.features import pool, pool_segments
 from bertwright.nn.sequences import Sequences
 
 LENGTHS = [5, 3, 3, 1, 4]
@@ -47,7 +47,7 @@ def test_places_of_windows_count_on() -> None:
 @pytest.mark.parametrize("starts", [[0] * len(LENGTHS), [0, 4, 9, 2, 5]])
 def test_all_at_once_as_on_a_gpu(pooling: str, starts: list[int]) -> None:
     x, sequences = torch.randn(sum(LENGTHS), 7), Sequences(LENGTHS)
-    found = _pool_segments(x, sequences, pooling, starts)
+    found = pool_segments(x, sequences, pooling, starts)
     torch.testing.assert_close(found, pool(x, sequences, pooling, starts))
 
 
@@ -58,7 +58,7 @@ def test_several_stand_side_by_side() -> None:
     both = pool(x, sequences, "mean-max")
     torch.testing.assert_close(both, pool(x, sequences, "mean+max"))
     for pooling in ("cls+none", "first-last+mean", "cls+", "+"):
-        with pytest.raises(ConfigError, match="or several of all but the last two"):
+        with pytest.raises(ConfigError, match=r"pooling.*cls"):
             pool(x, sequences, pooling)
 
 
@@ -69,5 +69,5 @@ def test_result_is_float32() -> None:
 
 
 def test_unknown_pooling() -> None:
-    with pytest.raises(ConfigError, match="pooling is 'sum'; expected cls, mean, max"):
+    with pytest.raises(ConfigError, match=r"'sum'.*cls, mean, max"):
         pool(torch.zeros(1, 1), Sequences([1]), "sum")

@@ -135,7 +135,7 @@ def test_choices_are_counted_through() -> None:
 def test_labels_are_only_read_where_they_are_wanted() -> None:
     instances = [instance(0, 3, label=0), instance(1, 3)]
     assert make_batch("head", TASK, instances, [0, 1], with_labels=False).labels is None
-    with pytest.raises(ValueError, match="instance 1 has no label"):
+    with pytest.raises(ValueError, match=r"instance 1 .*label"):
         make_batch("head", TASK, instances, [0, 1])
     with pytest.raises(ValueError, match="no instances"):
         make_batch("head", TASK, instances, [])

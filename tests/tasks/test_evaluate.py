@@ -258,8 +258,8 @@ def test_a_number_that_is_not_finite_cannot_be_evaluated() -> None:
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ("bleu", "'bleu' is not one of this task: pearson, spearman,"),
-        ("mean_squared_error", "is better when small and cannot select a model"),
+        ("bleu", "'bleu'.*pearson, spearman"),
+        ("mean_squared_error", "mean_squared_error.*small"),
     ],
 )
 def test_metrics_that_cannot_select(metric: str, message: str) -> None:
@@ -293,5 +293,5 @@ def test_the_metrics_that_are_promised_are_those_that_are_told(
     task: TaskConfig, examples: list[Example], predictions: list[Prediction]
 ) -> None:
     assert tuple(evaluate(task, examples, predictions).metrics) == metrics_of(task)
-    with pytest.raises(ConfigError, match="metric 'bleu' is not one of this task"):
+    with pytest.raises(ConfigError, match="'bleu'"):
         check_main(metrics_of(task), "bleu")

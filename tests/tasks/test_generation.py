@@ -25,6 +25,7 @@ from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.task_data import TaskData
 from bertwright.transfer.task_words import TaskWords, train_task_words
+from tests.raising import assert_names
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of, make_learner
 
 TASK = TaskConfig(kind="generation", max_length=20, stride=0, max_windows=1, max_target_tokens=6)
@@ -75,15 +76,15 @@ def test_what_is_too_long_is_cut_and_counted() -> None:
     assert list(instance.ids[0]) == [cls, *letters[:room], sep, *letters[:6]]  # it has no end
     assert (lengths.cut, lengths.tokens_cut, lengths.tokens) == (1, 15 + 3, [38])
     (warning,) = lengths.warnings(GENERATION.room(TASK))
-    assert "20 tokens, 6 of them for the target" in warning
+    assert_names(warning, "20 tokens", "6 ")
 
 
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (GenerationExample(" ", "a", line=3), "line 3: source is empty"),
-        (GenerationExample("a", "", line=3), "line 3: target is empty"),
-        (GenerationExample("a", "\u200b", line=3), "line 3: the tokenizer gives no token"),
+        (GenerationExample(" ", "a", line=3), "line 3.*source"),
+        (GenerationExample("a", "", line=3), "line 3.*target"),
+        (GenerationExample("a", "\u200b", line=3), "line 3.*no token"),
     ],
 )
 def test_bad_examples(example: GenerationExample, message: str) -> None:
@@ -168,7 +169,7 @@ def test_samples_and_stop_strings() -> None:
 def test_decoding_is_of_generation_alone() -> None:
     task = TaskConfig(kind="classification", labels=("a", "b"), max_length=20, stride=0)
     data = TaskData("head", task, TOKENIZER, [])
-    with pytest.raises(ConfigError, match="a classification task generates no text"):
+    with pytest.raises(ConfigError, match="classification"):
         predict(make_learner(task), data, generation=GenerationConfig(beam=2))
 
 

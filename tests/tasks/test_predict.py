@@ -221,5 +221,5 @@ def test_no_examples_and_no_head() -> None:
     learner = make_learner(task)
     assert predict(learner, TaskData("head", task, TOKENIZER, [])) == []
     assert list(task_parts("head", task, TOKENIZER, [], 4)) == []
-    with pytest.raises(ConfigError, match="the model has no head 'other'; it has: head"):
+    with pytest.raises(ConfigError, match=r"'other'.*: head"):
         predict(learner, TaskData("other", task, TOKENIZER, [TextExample("a")]))

@@ -130,8 +130,8 @@ def test_a_long_question_is_cut_and_counted() -> None:
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (SpanExample(" ", "the cat", (), line=3), "line 3: question is empty"),
-        (SpanExample("a", "", (), line=4), "line 4: context is empty"),
+        (SpanExample(" ", "the cat", (), line=3), "line 3.*question"),
+        (SpanExample("a", "", (), line=4), "line 4.*context"),
     ],
 )
 def test_bad_examples_are_named(example: SpanExample, message: str) -> None:

@@ -110,7 +110,7 @@ def test_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         TextExample(c * (1 + n % 5), None if n % 3 else "b c") for n, c in enumerate("abc" * 9)
     ]
     whole, _ = make_text_instances(TASK, TOKENIZER, examples)
-    monkeypatch.setattr("bertwright.tasks.instances._AT_ONCE", 4)
+    monkeypatch.setattr("bertwright.tasks.instances.AT_ONCE", 4)
     assert make_text_instances(TASK, TOKENIZER, examples)[0] == whole
 
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 
 from bertwright.train.cpu_width import Width
+from tests.raising import assert_names
 
 Machine = Callable[[int], tuple[float, float]]
 """Threads -> tokens a second, and the cores' time that they get."""
@@ -39,9 +40,8 @@ def test_one_thread_beside_a_process_that_slows_two() -> None:
     widths = steps(Width(2, said.append), shared, 1000)
     assert widths[:4] == [2, 2, 1, 1]  # tried after a second
     assert widths.count(2) < 40  # and two again, ever more seldom
-    assert said == [
-        "1 of 2 threads compute from here on, beside other processes: 1,000 tokens/s, 500 with 2"
-    ]
+    (line,) = said
+    assert_names(line, "1 of 2 threads", "1,000 tokens/s", "500")
 
 
 def test_all_threads_again_when_the_other_process_has_ended() -> None:
@@ -50,7 +50,7 @@ def test_all_threads_again_when_the_other_process_has_ended() -> None:
     steps(width, shared, 100)
     widths = steps(width, alone, 300)
     assert set(widths[-100:]) == {2}
-    assert said[-1].startswith("2 of 2 threads compute from here on")
+    assert "2 of 2 threads" in said[-1]
 
 
 def test_a_trial_in_vain_is_taken_back_and_made_more_seldom() -> None:

@@ -335,7 +335,9 @@ def test_seeds_of_dropout_are_all_different() -> None:
         trainer = make_trainer(new_learner())
         trainer.ranks = Ranks(rank, 3, ALONE.device)
         trainers.append(trainer)
-    seeds = [t._seed(step, micro) for t in trainers for step in range(40) for micro in range(40)]
+    seeds = [
+        t.dropout_seed(step, micro) for t in trainers for step in range(40) for micro in range(40)
+    ]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**63 for seed in seeds)
 

@@ -84,7 +84,7 @@ def test_before_the_first_step(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [STATE, TENSORS])
 def test_a_missing_file(saved: Path, name: str) -> None:
     (saved / name).unlink()
-    with pytest.raises(IntegrityError, match=rf"has no {name}: .* --init"):
+    with pytest.raises(IntegrityError, match=rf"{name}.*--init"):
         load_state(saved, *make())
 
 
@@ -93,15 +93,15 @@ def test_a_missing_file(saved: Path, name: str) -> None:
 )
 def test_a_damaged_file(saved: Path, name: str, content: bytes) -> None:
     (saved / name).write_bytes(content)
-    with pytest.raises(IntegrityError, match=r"the trainer's files in .* are damaged"):
+    with pytest.raises(IntegrityError, match=r"trainer.*damaged"):
         load_state(saved, *make())
 
 
 def test_of_other_weights(saved: Path, matrices: str) -> None:
-    with pytest.raises(IntegrityError, match=r"does not hold 0\.weight\..* whole"):
+    with pytest.raises(IntegrityError, match=r"0\.weight"):
         load_state(saved, *make(17, matrices))
     content = json.loads((saved / STATE).read_text())
     content["moments"]["pooler.weight"] = ["step"]
     (saved / STATE).write_text(json.dumps(content))
-    with pytest.raises(IntegrityError, match=r"of other weights: pooler\.weight"):
+    with pytest.raises(IntegrityError, match=r"pooler\.weight"):
         load_state(saved, *make(matrices=matrices))

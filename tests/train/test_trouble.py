@@ -19,6 +19,7 @@ from bertwright.train import signals
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED
 from bertwright.train.state import Position
+from tests.raising import assert_names
 from tests.train.sample import make_trainer, new_learner
 
 
@@ -50,9 +51,8 @@ def test_a_loss_that_is_not_finite_is_left_out_even_where_its_gradient_is(
     end = trainer.run(Position())
     assert all(torch.equal(p, before[name]) for name, p in learner.named_parameters())
     assert not any(trainer.optimizers.state_of(p) for p in learner.parameters())
-    assert said == [
-        "step 1: the loss is not finite; the step is left out, the weights stay as they were"
-    ]
+    (line,) = said
+    assert_names(line, "step 1", "not finite")
     assert read_records(tmp_path / "metrics.jsonl") == []
     assert (end.step, end.tokens, end.data) == (1, 0, DataPosition(step=1))  # on with other data
 
@@ -66,7 +66,7 @@ def test_a_gradient_that_is_not_finite_is_left_out(
     learner.encoder.pooler.dense.bias.register_hook(lambda g: g * float("inf"))
     make_trainer(learner, steps=2, log=log).run(Position())
     assert all(torch.equal(p, before[name]) for name, p in learner.named_parameters())
-    assert said[0].startswith("step 1: the norm of the gradient is ")
+    assert_names(said[0], "step 1", "gradient")
     assert len(said) == 2
 
 
@@ -76,7 +76,7 @@ def test_only_steps_in_a_row_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     corrupt(monkeypatch, float("nan"), bad)
     learner = new_learner()
     trainer = make_trainer(learner, steps=40, save=saved.append)
-    message = r"step 14: the loss is not finite, 5 steps in a row"
+    message = r"step 14: .*5 steps"
     with pytest.raises(BertwrightError, match=message):
         trainer.run(Position())
     assert saved[-1].step == 8  # no loss after step 9 was finite: nobody should go on from there
@@ -103,7 +103,7 @@ def test_weights_of_which_a_loss_was_finite_are_kept(
     corrupt(monkeypatch, float("nan"), bad)
     trainer = make_trainer(learner, steps=9, save=saved.append, evaluate=evaluate)
     trainer.config = replace(trainer.config, validation=ValidationConfig(every_steps=99))
-    with pytest.raises(BertwrightError, match="5 steps in a row"):
+    with pytest.raises(BertwrightError, match="5 steps"):
         trainer.run(Position())
     assert [position.step for position in saved] == ([4] if is_kept else [])
     assert (trainer.diverged, trainer.good) == (True, 4 if is_kept else -1)
@@ -113,7 +113,7 @@ def test_held_out_text_whose_loss_is_not_finite_ends_a_run(tmp_path: Path) -> No
     log, saved = Log(tmp_path, lambda line: None), []
     evaluate = lambda: {"loss": float("nan")}  # noqa: E731
     trainer = make_trainer(new_learner(), log=log, evaluate=evaluate, save=saved.append)
-    with pytest.raises(BertwrightError, match="step 2: the held-out loss is not finite"):
+    with pytest.raises(BertwrightError, match=r"step 2: .*held-out loss"):
         trainer.run(Position())
     assert (trainer.diverged, trainer.good, saved) == (True, 1, [])
     assert read_records(tmp_path / "metrics.jsonl")[-1]["loss"] is None

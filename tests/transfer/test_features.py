@@ -38,5 +38,5 @@ def test_rows_come_back_as_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scale", [float("nan"), 1e6])
 def test_numbers_that_float16_cannot_hold_are_refused(tmp_path: Path, scale: float) -> None:
     table = FeatureTable(tmp_path / "table", 3, [2], SPEC)
-    with pytest.raises(BertwrightError, match="too large for float16"):
+    with pytest.raises(BertwrightError, match="float16"):
         table.put(torch.arange(3), encoded([3], scale))

@@ -117,7 +117,7 @@ def test_top_n_freezes_the_rest_and_its_weights_stay() -> None:
     learner = new_learner()
     Stepping(learner, config(transfer="top-3"), 0.1, 1.0, 10)
     assert learning(learner) == {1, 2, 3, 4}
-    with pytest.raises(ConfigError, match="top-4, but the model has 3 layers"):
+    with pytest.raises(ConfigError, match=r"top-4.*3 layers"):
         Stepping(new_learner(), config(transfer="top-4"), 0.1, 1.0, 10)
     stepping = Stepping(learner, config(transfer="top-1"), 0.1, 1.0, 10)
     assert learning(learner) == {3, 4}

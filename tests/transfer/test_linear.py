@@ -106,14 +106,14 @@ def test_numbers_are_those_of_ridge_regression() -> None:
 
 def test_rows_of_a_group_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = np.repeat(np.arange(40), 5)
-    folds = list(linear._folds(groups, 1))
+    folds = list(linear.folds_of(groups, 1))
     assert len(folds) == 5
     assert sorted(row for _, held in folds for row in held) == list(range(200))
     for train, held in folds:
         assert not set(groups[train]) & set(groups[held])
     monkeypatch.setattr(linear, "COMPARED", 60)
-    assert sum(len(held) for _, held in linear._folds(groups, 1)) == 60
-    assert list(linear._folds(np.zeros(9, np.int64), 1)) == []
+    assert sum(len(held) for _, held in linear.folds_of(groups, 1)) == 60
+    assert list(linear.folds_of(np.zeros(9, np.int64), 1)) == []
 
 
 def test_too_few_rows_to_compare_are_fitted_all_the_same() -> None:
@@ -143,7 +143,7 @@ def test_strengths_rise_until_the_loss_clearly_does(
     def scores(model: float, rows: Int64s) -> Float32s:
         return np.full((len(rows), 1), model)
 
-    found = linear._choose(fit, scores, lambda scores, rows: -scores[:, 0], np.arange(20), 1)
+    found = linear.choose(fit, scores, lambda scores, rows: -scores[:, 0], np.arange(20), 1)
     assert found.strength == chosen
     assert found.loss == pytest.approx(min(losses[:tried]) / linear.TEMPERATURES[-1])
     assert len(seen) == tried

@@ -170,7 +170,7 @@ def pool(
         return x.index_select(0, sequences.first).float()
     if x.is_cuda:
         offsets = list(starts) if starts else [0] * sequences.count
-        pooled = [_pool_segments(x.float(), sequences, mode, offsets) for mode in modes]
+        pooled = [pool_segments(x.float(), sequences, mode, offsets) for mode in modes]
         return torch.cat(pooled, 1)
     parts, done = [], 0
     for group in sequences.groups:
@@ -195,7 +195,7 @@ def _pool_rows(rows: Tensor, mode: str, offsets: list[int]) -> Tensor:
     return mean * math.sqrt(rows.shape[1]) if mode == "mean-sqrt" else mean
 
 
-def _pool_segments(x: Tensor, sequences: Sequences, mode: str, starts: list[int]) -> Tensor:
+def pool_segments(x: Tensor, sequences: Sequences, mode: str, starts: list[int]) -> Tensor:
     """Pool all sequences at once: `[N, H]` -> `[B, H]`.
 
     This is for GPUs, where the groups of equal lengths, which are fast on a CPU, would be hundreds

@@ -23,7 +23,7 @@ E = TypeVar("E", bound=Example)
 
 Windows = tuple[tuple[Sequence[int], ...], tuple[Sequence[int], ...], int]
 """The ids of each window, their segments, and the number of tokens that no window holds."""
-_AT_ONCE = 1 << 22
+AT_ONCE = 1 << 22
 """The number of characters that are tokenized at once; ids as Python integers take ten times the
 memory of the text.
 """
@@ -159,7 +159,7 @@ def tokenized(
             check_text(text, name, example, number)
         part.append((number, example, [*texts.values()]))
         held += sum(map(len, texts.values())) + 256  # for the example object itself
-        if held > _AT_ONCE or number + 1 == len(examples):
+        if held > AT_ONCE or number + 1 == len(examples):
             ids = iter(
                 tokenizer.encode_bare_ids([text for *_, own_texts in part for text in own_texts])
             )

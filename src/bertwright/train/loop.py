@@ -325,7 +325,7 @@ class Trainer:
             return batches
 
         def vectors_of(number: int) -> Tensor:
-            torch.manual_seed(self._seed(step, number))
+            torch.manual_seed(self.dropout_seed(step, number))
             with torch.no_grad(), self._autocast():
                 return self.learner.step_vectors(batches[number])
 
@@ -337,7 +337,7 @@ class Trainer:
         """Yield the losses of each micro-batch after its backward pass, one after the other."""
         run = self.ranks.evened(self._shared(step, batches))
         for number, (batch, counts_here) in enumerate(run):
-            torch.manual_seed(self._seed(step, number))
+            torch.manual_seed(self.dropout_seed(step, number))
             with self.ranks.together(self.wrapped, number == len(run) - 1):
                 with self._autocast():
                     losses = self.wrapped(batch)
@@ -369,13 +369,13 @@ class Trainer:
 
         def vectors_of(number: int) -> Tensor:
             torch.set_num_threads(threads)
-            draws = own_draws(self._seed(step, number))
+            draws = own_draws(self.dropout_seed(step, number))
             with torch.set_grad_enabled(encodes_once), draws, self._autocast():
                 return self.learner.step_vectors(batches[number])
 
         def run(number: int) -> tuple[dict[str, Loss], Sequence[Tensor | None]]:
             torch.set_num_threads(threads)
-            with own_draws(self._seed(step, number)), self._autocast():
+            with own_draws(self.dropout_seed(step, number)), self._autocast():
                 losses: dict[str, Loss] = (
                     self.learner.losses_of(vectors[number], batches[number])
                     if encodes_once
@@ -393,7 +393,7 @@ class Trainer:
             add_gradients(parameters, gradients)
             yield losses
 
-    def _seed(self, step: int, micro_batch: int) -> int:
+    def dropout_seed(self, step: int, micro_batch: int) -> int:
         """Return a dropout seed that is unique to this step, micro-batch and rank."""
         number = (step * 65536 + micro_batch) * self.ranks.world_size + self.ranks.rank
         return (self.config.seed * 0x9E3779B97F4A7C15 + number * 0xBF58476D1CE4E5B9) % 2**63

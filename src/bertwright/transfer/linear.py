@@ -120,7 +120,7 @@ def fit_classes(
         of_labels = shifted[np.arange(len(rows)), labels[rows]]
         return cast(Float64s, of_labels - np.log(np.exp(shifted).sum(1)))
 
-    choice = _choose(fit, scores, log_probabilities, groups, seed)
+    choice = choose(fit, scores, log_probabilities, groups, seed)
     model = fit(np.arange(len(x)), None, choice.strength, 1e-4)
     weight, bias = np.zeros((classes, x.shape[1])), np.full(classes, NEVER)
     if isinstance(model, int):
@@ -178,7 +178,7 @@ def fit_label_sets(
     def log_probabilities(scores: Float64s, rows: Int64s) -> Float64s:
         return cast(Float64s, -np.logaddexp(0.0, np.where(held[rows], -scores, scores)))
 
-    choice = _choose(fit, scores, log_probabilities, groups, seed)
+    choice = choose(fit, scores, log_probabilities, groups, seed)
     weight, bias = np.zeros((classes, x.shape[1])), np.zeros(classes)
     for number, model in enumerate(fit(np.arange(len(x)), None, choice.strength, 1e-4)):
         if isinstance(model, bool):
@@ -242,13 +242,13 @@ def _quietly(model: Any, x: Float32s, labels: Any) -> Any:
         return model.fit(x, labels)
 
 
-def _choose(fit: Any, scores: Any, log_probabilities: Any, groups: Int64s, seed: int) -> Choice:
+def choose(fit: Any, scores: Any, log_probabilities: Any, groups: Int64s, seed: int) -> Choice:
     """Return the strength with the lowest cross-validated loss.
 
     Strengths are tried in rising order, each from the weights of the one before. The search stops
     when the loss is more than 5 % above the lowest.
     """
-    folds = list(_folds(groups, seed))
+    folds = list(folds_of(groups, seed))
     if len(folds) < 2:
         return Choice(1.0)
     models: list[Any] = [None] * len(folds)
@@ -273,7 +273,7 @@ def _choose(fit: Any, scores: Any, log_probabilities: Any, groups: Int64s, seed:
     return best
 
 
-def _folds(groups: Int64s, seed: int) -> Iterator[tuple[Int64s, Int64s]]:
+def folds_of(groups: Int64s, seed: int) -> Iterator[tuple[Int64s, Int64s]]:
     """Yield the training rows and the held-out rows of each fold.
 
     Groups are assigned to folds in random order, until their rows exceed `COMPARED`.

@@ -93,7 +93,7 @@ def test_vectors_that_were_not_computed_are_refused(bert: Bert) -> None:
     nothing = encode(bert, LENGTHS, positions=torch.tensor([], dtype=torch.long))
     assert len(nothing.at(torch.tensor([], dtype=torch.long))) == 0  # of another objective
     for options in ({"top": 2}, {"keep_layers": True}):
-        with pytest.raises(ValueError, match="leave out top and keep_layers"):
+        with pytest.raises(ValueError, match="top and keep_layers"):
             encode(bert, LENGTHS, positions=torch.tensor([1]), **options)
 
 
@@ -172,7 +172,7 @@ def test_bfloat16_is_near(bert: Bert) -> None:
 
 def test_layers_that_there_are_not(bert: Bert) -> None:
     for top in (-1, 4):
-        with pytest.raises(ValueError, match=f"top is {top}; this model has layers 0 to 3"):
+        with pytest.raises(ValueError, match=f"top.* {top}.*0 to 3"):
             encode(bert, LENGTHS, top=top)
 
 

@@ -147,5 +147,5 @@ def test_the_last_layer_is_computed_where_it_is_read(learner: Learner) -> None:
 
 
 def test_an_objective_must_be_written() -> None:
-    with pytest.raises(NotImplementedError, match="Objective defines no forward"):
+    with pytest.raises(NotImplementedError, match=r"Objective.*forward"):
         Objective()(None, None)

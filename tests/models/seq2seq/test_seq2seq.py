@@ -172,5 +172,5 @@ def test_it_translates_and_shows_attention(tmp_path: Path) -> None:
 
 
 def test_settings() -> None:
-    with pytest.raises(ConfigError, match="expected an even number"):
+    with pytest.raises(ConfigError, match="even number"):
         Seq2SeqConfig(hidden_size=7)

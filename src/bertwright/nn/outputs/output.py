@@ -116,7 +116,7 @@ class _VocabularyLoss(torch.autograd.Function):
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         sums = _Sums(bias, smoothing)
-        on_gpu = _is_on_gpu(x)
+        on_gpu = is_on_gpu(x)
         weights, biases = _padded(weight, bias.to(x.dtype)) if on_gpu else (weight, bias)
         logits = F.linear(x, weights, biases.to(x.dtype))  # [K, V], turned into its own gradient
         rows = max(1, (BLOCK_CUDA if on_gpu else BLOCK) // weight.shape[0])
@@ -149,7 +149,7 @@ class _VocabularyLoss(torch.autograd.Function):
         return d_x, d_weight, (d_bias * gradient).to(bias.dtype), None, None
 
 
-def _is_on_gpu(x: Tensor) -> bool:
+def is_on_gpu(x: Tensor) -> bool:
     return x.is_cuda
 
 

@@ -369,11 +369,11 @@ def _attend(
     q, k, v = split(parts)
     prefixed = queries is keys and queries.prefixes is not None and not causal
     if dropout > 0:
-        blocks = _blocks_of(queries, keys, q.shape[1], causal, window, exact=not q.is_cuda)
+        blocks = blocks_of(queries, keys, q.shape[1], causal, window, exact=not q.is_cuda)
         return _attend_by_block(q, k, v, blocks, dropout, distances)[0]
     if takes_flash(q) and not prefixed and distances is None and (not window or _has_windows()):
         return _attend_varlen(q, k, v, queries, keys, causal, window)
-    blocks = _blocks_of(queries, keys, q.shape[1], causal, window)
+    blocks = blocks_of(queries, keys, q.shape[1], causal, window)
     context: Tensor = BlockAttention.apply(blocks, distances, *parts)  # type: ignore[no-untyped-call]
     return context
 
@@ -437,7 +437,7 @@ class Block:
     None: every query sees every key."""
 
 
-def _blocks_of(
+def blocks_of(
     queries: Sequences,
     keys: Sequences,
     heads: int,
@@ -449,12 +449,12 @@ def _blocks_of(
     key = ("blocks", heads, causal, window, exact, id(keys))
     # The value holds the keys as well: their id is not reused while they exist.
     _, blocks = queries.once(
-        key, lambda: (keys, _blocks(queries, keys, heads, causal, window, exact))
+        key, lambda: (keys, make_blocks(queries, keys, heads, causal, window, exact))
     )
     return blocks
 
 
-def _blocks(
+def make_blocks(
     queries: Sequences,
     keys: Sequences,
     heads: int,
