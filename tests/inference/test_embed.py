@@ -185,7 +185,7 @@ def test_a_model_in_bfloat16_has_nothing_to_compare_with(model_folder: Path) -> 
     model = load(model_folder, device="cpu", precision="bf16")
     assert model.embedder().backend.name == "torch bf16"
     for precision in ("fp32", "int8"):
-        with pytest.raises(ConfigError, match="load it in fp32"):
+        with pytest.raises(ConfigError, match="fp32"):
             model.embed(TEXTS, precision=precision)
 
 
@@ -284,18 +284,18 @@ def test_vectors_that_differ_are_refused(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
-    with pytest.raises(ConfigError, match="gives other vectors than float32"):
+    with pytest.raises(ConfigError, match="other vectors than float32"):
         load(model_folder, device="cpu").embedder(CONFIG, precision="bf16")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"backend": "onnx"}, "name the folder with --exported DIR"),
-        ({"exported": "nowhere"}, "another backend than torch"),
-        ({"backend": "tpu"}, "expected torch, onnx, openvino"),
-        ({"precision": "int4"}, "expected fp32, bf16, int8"),
-        ({"config": VectorConfig((9,))}, "no layer 9: this model has 0"),
+        ({"backend": "onnx"}, "--exported DIR"),
+        ({"exported": "nowhere"}, "backend.* torch"),
+        ({"backend": "tpu"}, "torch, onnx, openvino"),
+        ({"precision": "int4"}, "fp32, bf16, int8"),
+        ({"config": VectorConfig((9,))}, "layer 9"),
     ],
 )
 def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) -> None:
@@ -306,14 +306,14 @@ def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pooling": "sum"}, "pooling is 'sum'; expected cls"),
-        ({"combine": "max"}, "expected concat, sum or mean"),
-        ({"layers": ()}, "layers is empty"),
-        ({"layers": ("-1",)}, "expected whole numbers"),
-        ({"max_length": 2}, "expected 3 or more"),
-        ({"pooling": "cls+none"}, "or several of all but the last two, as cls"),
-        ({"prompt": None}, "the prompt is None; expected text"),
-        ({"dimensions": 1.5}, "dimensions is 1.5; expected 1 or more"),
+        ({"pooling": "sum"}, "'sum'.*cls"),
+        ({"combine": "max"}, "concat, sum or mean"),
+        ({"layers": ()}, "layers"),
+        ({"layers": ("-1",)}, "layers.*whole numbers"),
+        ({"max_length": 2}, "max_length.*2.*3"),
+        ({"pooling": "cls+none"}, "pooling.*cls"),
+        ({"prompt": None}, "prompt.*None"),
+        ({"dimensions": 1.5}, r"dimensions.*1\.5"),
     ],
 )
 def test_configurations_that_are_refused(options: dict, message: str) -> None:
@@ -323,7 +323,7 @@ def test_configurations_that_are_refused(options: dict, message: str) -> None:
 
 def test_pooling_none_is_for_tokens(embedder: Embedder) -> None:
     assert len(embedder.embed_tokens("a b")) == 1  # one text is no list of letters
-    with pytest.raises(ConfigError, match="use embed_tokens"):
+    with pytest.raises(ConfigError, match="embed_tokens"):
         embedder.with_config(replace(CONFIG, pooling="none")).embed(["a"])
 
 
@@ -355,10 +355,10 @@ def exports(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("backend", "precision", "exported", "message"),
     [
-        ("onnx", "fp32", "onnx-int8", "was exported in int8, not fp32: pass --precision"),
-        ("onnx", "int8", "onnx-float32", "was exported in fp32, not int8"),
-        ("openvino", "fp32", "onnx-float32", "was exported for onnx, not openvino"),
-        ("onnx", "fp32", "onnx-float32-near", r"cosine 0\.99.*is it of this model"),
+        ("onnx", "fp32", "onnx-int8", "int8.*fp32.*--precision"),
+        ("onnx", "int8", "onnx-float32", "fp32.*int8"),
+        ("openvino", "fp32", "onnx-float32", "onnx.*openvino"),
+        ("onnx", "fp32", "onnx-float32-near", r"cosine 0\.99"),
     ],
 )
 def test_an_export_that_is_refused(
@@ -380,5 +380,5 @@ def test_an_export_that_fits(model_folder: Path, embedder: Embedder) -> None:
 def test_a_processor_without_bfloat16(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend_choice, "has_bfloat16", lambda: False)
     for precision in ("bf16", "int8"):
-        with pytest.raises(ConfigError, match="no bfloat16 products"):
+        with pytest.raises(ConfigError, match="bfloat16"):
             load(model_folder, device="cpu").embedder(CONFIG, precision=precision)

@@ -30,7 +30,7 @@ def test_a_whitening_says_how_wide_vectors_are(
     maker = load(model_folder, device="cpu").embedder(CONFIG, whitening=tmp_path / "24.npz")
     assert maker.width == 5
     np.testing.assert_allclose(maker.embed([LONG]), embedder.embed([LONG])[:, :5], atol=1e-6)
-    with pytest.raises(ConfigError, match="of vectors of 30 numbers; these have 24"):
+    with pytest.raises(ConfigError, match=r"30 numbers.*24"):
         load(model_folder, device="cpu").embedder(CONFIG, whitening=tmp_path / "30.npz")
 
 
@@ -48,7 +48,7 @@ def test_what_is_done_to_vectors_has_an_order(
     right /= np.linalg.norm(right, axis=1, keepdims=True)
     np.testing.assert_allclose(maker.embed(TEXTS), right, atol=1e-5)
     np.testing.assert_allclose(maker.raw().embed(TEXTS), raw[:, :6], atol=1e-6)
-    with pytest.raises(ConfigError, match="pooling none gives vectors of tokens"):
+    with pytest.raises(ConfigError, match="pooling none"):
         maker.embed_tokens(TEXTS)
 
 

@@ -85,9 +85,9 @@ def test_the_last_layer_is_computed_where_it_is_read(model: Model) -> None:
 
 
 def test_fill_says_what_it_needs(model: Model, bare_folder: Path) -> None:
-    with pytest.raises(DataError, match=r"no \[MASK\]: write \[MASK\] where"):
+    with pytest.raises(DataError, match=r"\[MASK\]"):
         model.fill("a mask")
-    with pytest.raises(ConfigError, match="top is 0; expected 1 or more"):
+    with pytest.raises(ConfigError, match="top is 0"):
         model.fill("[MASK]", top=0)
     with pytest.raises(DataError, match="no masked_lm head"):
         load(bare_folder).fill("[MASK]")
@@ -104,7 +104,7 @@ def test_next_sentence_against_transformers(model: Model, theirs: Any) -> None:
 
 def test_next_sentence_of_a_long_pair_keeps_the_joint(model: Model) -> None:
     long = " ".join(LONG)
-    with pytest.warns(UserWarning, match="43 tokens .* left out"):
+    with pytest.warns(UserWarning, match="43 tokens"):
         found = model.next_sentence(long, long)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -125,7 +125,7 @@ def test_embed_says_what_it_needs(model: Model) -> None:
     for layer in (4, -5):
         with pytest.raises(ConfigError, match=f"no layer {layer}"):
             model.embed(["a"], [layer])
-    with pytest.raises(DataError, match="text 1 is of type int; expected str"):
+    with pytest.raises(DataError, match=r"text 1 .*int.*str"):
         model.embed(["a", 3])
 
 
@@ -168,10 +168,10 @@ def test_encode_refuses_what_it_cannot(model: Model) -> None:
     with pytest.raises(DataError, match=r"pair 1 has 29 tokens; .* 12"):
         model.encode(["a", (" ".join(LONG), "")])
     for wrong in (3, ("a", None), ("a", 2), ("a", "b", "c")):
-        with pytest.raises(DataError, match="text 0 is of type"):
+        with pytest.raises(DataError, match="text 0 "):
             model.encode([wrong])
     for table in (None, 3, b"a", {"a": 1}):
-        with pytest.raises(DataError, match=r"the texts are of type .*; expected a list"):
+        with pytest.raises(DataError, match=r"texts.*list"):
             model.encode(table)
 
 
@@ -185,18 +185,18 @@ def test_encode_takes_texts_as_embed_does(model: Model) -> None:
 
 def test_one_text_is_asked_for(model: Model) -> None:
     for wrong in (None, ["a [MASK]"], b"[MASK]"):
-        with pytest.raises(DataError, match=r"the text is of type .*; expected one str"):
+        with pytest.raises(DataError, match=r"text .*type.*one str"):
             model.fill(wrong)
-        with pytest.raises(DataError, match=r"the text is of type .*; expected one str"):
+        with pytest.raises(DataError, match=r"text .*type.*one str"):
             model.next_sentence("a", wrong)
     for top in (2.0, "3", True, None):
-        with pytest.raises(ConfigError, match=f"top is {top!r}; expected 1 or more"):
+        with pytest.raises(ConfigError, match=f"top.* {top!r}"):
             model.fill("a [MASK]", top)
 
 
 def test_one_layer_needs_no_list(model: Model) -> None:
     for wrong in ("-1", 1.5):
-        with pytest.raises(ConfigError, match=r"layers is \(.*,\); expected whole numbers"):
+        with pytest.raises(ConfigError, match=r"layers.*whole numbers"):
             model.embed(["a"], wrong)
     one, several = model.embed(["a b"], -1), model.embed(["a b"], [-1])
     assert one.dtype == np.float32
@@ -225,5 +225,5 @@ def test_load_says_what_it_needs(model_folder: Path, tmp_path: Path) -> None:
             load(model_folder, batch_tokens=tokens)
     assert load(model_folder, torch.device("cpu")).runner.device.type == "cpu"
     folder = write_model(tmp_path / "m", (), replace(CONFIG, vocab_size=20))
-    with pytest.raises(IntegrityError, match=r"has 37 tokens; its model has 20"):
+    with pytest.raises(IntegrityError, match=r"37 tokens.*20"):
         load(folder)

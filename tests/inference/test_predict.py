@@ -93,29 +93,29 @@ def test_ways_to_say_the_same(model: Model) -> None:
 )
 def test_wrong_inputs_are_named(model: Model, name: str, wrong: Any) -> None:
     right = INPUTS[name][1][0]
-    with pytest.raises(DataError, match=r"input 2 is .*; expected "):
+    with pytest.raises(DataError, match="input 2 "):
         model.predict([right, wrong], name)
 
 
 def test_one_input_is_no_list(model: Model) -> None:
     for wrong in ("one text", {"text": "a"}, b"a", None, 3):
-        with pytest.raises(DataError, match="put it in a list"):
+        with pytest.raises(DataError, match="list"):
             model.predict(wrong, "mood")
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(DataError, match="a table: give one column"):
+    with pytest.raises(DataError, match="one column"):
         model.predict(pandas.DataFrame({"text": ["a", "b"]}), "mood")
 
 
 def test_which_task(model: Model, model_folder: Path) -> None:
     assert model.tasks == TASKS
     assert set(model.heads) == set(TASKS)
-    with pytest.raises(ConfigError, match="has several tasks; name one with --task: mood, topics"):
+    with pytest.raises(ConfigError, match=r"--task.*mood, topics"):
         model.predict(["a"])
-    with pytest.raises(ConfigError, match="has no task 'moood'"):
+    with pytest.raises(ConfigError, match="'moood'"):
         model.predict(["a"], "moood")
     bare = load(model_folder, device="cpu")
     assert bare.tasks == {}
-    with pytest.raises(DataError, match=r"no task head \(it has: masked_lm"):
+    with pytest.raises(DataError, match=r"task head.*masked_lm"):
         bare.predict(["a"])
 
 
@@ -129,5 +129,5 @@ def test_one_task_needs_no_name(model: Model) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_no_gpu(model_folder: Path) -> None:
-    with pytest.raises(ConfigError, match="torch finds no GPU here"):
+    with pytest.raises(ConfigError, match="no GPU"):
         load(model_folder, device="cuda")

@@ -33,13 +33,13 @@ def test_prompts(embedder: Embedder) -> None:
         ({}, "the "),
     ):
         np.testing.assert_array_equal(asked.embed(texts, **given), right[prompt])
-    with pytest.raises(ConfigError, match="no prompt 'passage' in the model's folder: it has 'que"):
+    with pytest.raises(ConfigError, match=r"'passage'.*'query'"):
         asked.embed(texts, prompt_name="passage")
-    with pytest.raises(ConfigError, match="it has none; name one of them"):
+    with pytest.raises(ConfigError, match="'passage'"):
         embedder.embed(texts, prompt_name="passage")
-    with pytest.raises(ConfigError, match="leave one of them out"):
+    with pytest.raises(ConfigError, match=r"prompt_name|prompt-name"):
         asked.embed(texts, prompt="x", prompt_name="query")
-    with pytest.raises(DataError, match="text 1 is of type int"):
+    with pytest.raises(DataError, match=r"text 1 .*int"):
         asked.embed(["a", 3])
 
 
@@ -76,5 +76,5 @@ def test_dimensions(embedder: Embedder) -> None:
         assert maker.width == 5
         lengths = np.linalg.norm(whole[:, :5], axis=1, keepdims=True) if normalize else 1
         np.testing.assert_allclose(maker.embed(TEXTS), whole[:, :5] / lengths, atol=1e-6)
-    with pytest.raises(ConfigError, match="dimensions is 25; expected 1 to 24, the numbers of a"):
+    with pytest.raises(ConfigError, match=r"dimensions.*25.*24"):
         embedder.with_config(replace(CONFIG, dimensions=25))

@@ -16,7 +16,12 @@ import bertwright
 from bertwright.cli.app import run
 from bertwright.errors import DataError
 from bertwright.inference.vectors.mining import mine
-from bertwright.inference.vectors.retrieval import _of_query, _parts, find_judgements, read_search
+from bertwright.inference.vectors.retrieval import (
+    figures_of_queries,
+    figures_of_query,
+    find_judgements,
+    read_search,
+)
 from bertwright.labelled.examples import SimilarityExample
 from tests.recipes.task_files import write_model
 
@@ -93,7 +98,7 @@ def test_judged_ids_that_are_missing_are_counted(tmp_path: Path) -> None:
     ranked = np.array([[1, 0, 2, 3], [0, 1, 2, 3]])
     best = 2 + 1 / math.log2(3)  # what is missing counts as not found
     expected = [[1 / math.log2(3) / best, 1 / 2, 0, 1 / 2, 1 / 2, 1], [0, 0, 0, 0, 0, 1]]
-    assert _parts(search, ranked) == pytest.approx(np.array(expected))
+    assert figures_of_queries(search, ranked) == pytest.approx(np.array(expected))
 
 
 def test_only_a_document_that_is_its_query_is_left_out(tmp_path: Path) -> None:
@@ -109,12 +114,12 @@ def test_only_a_document_that_is_its_query_is_left_out(tmp_path: Path) -> None:
     assert len(search.warnings) == 1
     assert search.warnings[0].startswith("2 queries")
     ranked = np.array([[0, 1, 2], [1, 0, 2], [2, 0, 1]])
-    assert _parts(search, ranked)[:, 1].tolist() == [1, 1, 1]
+    assert figures_of_queries(search, ranked)[:, 1].tolist() == [1, 1, 1]
 
 
 def test_figures_of_a_query() -> None:
     gains = np.array([0.0, 2.0, 0.0, 1.0])
-    ndcg, reciprocal, at_1, at_10, at_100 = _of_query(gains, [3.0, 2.0, 1.0])
+    ndcg, reciprocal, at_1, at_10, at_100 = figures_of_query(gains, [3.0, 2.0, 1.0])
     best = 3 + 2 / math.log2(3) + 1 / 2
     assert ndcg == pytest.approx((2 / math.log2(3) + 1 / math.log2(5)) / best)
     assert (reciprocal, at_1) == (0.5, 0.0)
@@ -137,7 +142,7 @@ def test_evaluate_shows_it_beside_shared_words(
     for option, value in (("--metric", "f1"), ("--precision", "fp32"), ("--text", "query")):
         words = ["evaluate", "--model", str(model), "--data", str(data), option, value]
         assert run(words) == 2
-        assert f"{option} came" in capsys.readouterr().err
+        assert option in capsys.readouterr().err
 
 
 def test_hard_negatives_are_near_and_not_right(model: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
-from bertwright.inference.score import TextScore, _windows, best_weights, mix, score, score_ids
+from bertwright.inference.score import TextScore, best_weights, mix, score, score_ids, windows_of
 from bertwright.models.nnlm.config import NnlmConfig
 from tests.recipes.sample import SPECIAL, WORDS, make_tokenizer
 
@@ -71,7 +71,7 @@ def test_every_token_is_scored_once_with_enough_before_it() -> None:
     for total in range(40):
         for length, stride in ((7, 3), (8, 7), (40, 20)):
             scored = []
-            for first, stop, start in _windows(total, length, stride):
+            for first, stop, start in windows_of(total, length, stride):
                 assert stop - first <= length
                 assert start == 0 or start - first >= length - 1 - stride
                 scored += range(start + 1, stop)

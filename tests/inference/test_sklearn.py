@@ -60,11 +60,11 @@ def test_a_column_is_texts(model_folder: Path) -> None:
     for column in (frame[["text"]], frame["text"], np.array(texts)[:, None], np.array(texts)):
         np.testing.assert_array_equal(step.fit_transform(column), right)
     for wrong in (frame, np.array([texts, texts]), np.array("a")):
-        with pytest.raises(DataError, match="expected one column"):
+        with pytest.raises(DataError, match="one column"):
             step.transform(wrong)
-    with pytest.raises(DataError, match="the texts are one str"):
+    with pytest.raises(DataError, match="one str"):
         step.transform("hello")
-    with pytest.raises(DataError, match="of type NoneType; expected a list"):
+    with pytest.raises(DataError, match=r"NoneType.*list"):
         step.transform(None)
 
 
@@ -79,7 +79,7 @@ def test_parameters_are_those_of_embed(model_folder: Path, tmp_path: Path) -> No
     step.set_params(whitening=tmp_path / "w.npz")
     np.testing.assert_allclose(step.transform(["a b c d"])[:, 0], right.sum(1), atol=1e-5)
     for wrong in (0, "4"):
-        with pytest.raises(ConfigError, match=f"max_length is {wrong!r}; expected 3"):
+        with pytest.raises(ConfigError, match=f"max_length.*{wrong!r}.*3"):
             BertVectors(str(model_folder), max_length=wrong).fit(TEXTS)
     with pytest.raises(ConfigError, match=r"layers is \(1.5,\)"):
         BertVectors(str(model_folder), layers=1.5).fit(TEXTS)

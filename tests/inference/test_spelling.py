@@ -22,8 +22,8 @@ def test_probabilities_are_witten_and_bells() -> None:
 def test_probabilities_of_what_follows_sum_to_one() -> None:
     spelling = Spelling(["tea", "ten", "toe", "x"], order=3)
     seen = {character for word in ("tea", "ten", "toe", "x") for character in word} | {"\x03"}
-    total = sum(spelling._probability(f"\x02\x02t{c}", 3) for c in seen)
-    unseen = (0x110000 - len(seen)) * spelling._probability("\x02\x02tq", 3)
+    total = sum(spelling.probability(f"\x02\x02t{c}", 3) for c in seen)
+    unseen = (0x110000 - len(seen)) * spelling.probability("\x02\x02tq", 3)
     assert total + unseen == pytest.approx(1)
 
 

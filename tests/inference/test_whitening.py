@@ -18,12 +18,12 @@ from bertwright.inference.vectors.whitening import Whitening, load_whitening
     [
         ({"mean": np.zeros(3), "kernel": np.full((3, 2), np.nan)}, "not finite"),
         ({"mean": np.zeros(3), "kernel": np.array([["a"]] * 3)}, "not real"),
-        ({"mean": np.zeros(3), "kernel": np.zeros((3, 0))}, "shapes do not fit"),
-        ({"mean": np.zeros(3), "kernel": np.zeros((2, 2))}, "shapes do not fit"),
-        ({"mean": np.zeros(3)}, "holds no whitening"),
+        ({"mean": np.zeros(3), "kernel": np.zeros((3, 0))}, "shapes"),
+        ({"mean": np.zeros(3), "kernel": np.zeros((2, 2))}, "shapes"),
+        ({"mean": np.zeros(3)}, "whitening"),
         ({"mean": np.full(3, np.inf), "kernel": np.zeros((3, 2))}, "not finite"),
-        ({"mean": np.zeros((3, 1)), "kernel": np.zeros((3, 2))}, "shapes do not fit"),
-        ({"mean": np.zeros(3), "kernel": np.zeros(3)}, "shapes do not fit"),
+        ({"mean": np.zeros((3, 1)), "kernel": np.zeros((3, 2))}, "shapes"),
+        ({"mean": np.zeros(3), "kernel": np.zeros(3)}, "shapes"),
         ({"mean": np.zeros(3, int), "kernel": np.zeros((3, 2))}, "not real"),
     ],
 )
@@ -46,7 +46,7 @@ class Harm:
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     objects = np.array([Harm(tmp_path / "harm")] * 2, object)
     np.savez(tmp_path / "w.npz", mean=objects, kernel=objects)
-    with pytest.raises(DataError, match="holds no whitening"):
+    with pytest.raises(DataError, match="whitening"):
         load_whitening(tmp_path / "w.npz")
     assert not (tmp_path / "harm").exists()
 
@@ -63,7 +63,7 @@ def test_a_file_is_what_was_saved(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for fraction in (0.3, 0.9):
         path.write_bytes(whole[: int(len(whole) * fraction)])
-        with pytest.raises(DataError, match="holds no whitening"):
+        with pytest.raises(DataError, match="whitening"):
             load_whitening(path)
 
 
@@ -85,7 +85,7 @@ def test_moments_of_parts_are_those_of_the_whole() -> None:
 
 @pytest.mark.parametrize("dimensions", [-3, 0, 5])
 def test_whitening_to_dimensions_that_there_are_not(dimensions: int) -> None:
-    with pytest.raises(ConfigError, match=f"dimensions is {dimensions}; expected 1 to 4"):
+    with pytest.raises(ConfigError, match=f"dimensions.*{dimensions}.*4"):
         Moments(4).fit(dimensions)
 
 
@@ -109,5 +109,5 @@ def test_directions_that_hardly_vary_are_left_out() -> None:
 def test_whitening_of_too_few() -> None:
     moments = Moments(4)
     moments.add(np.eye(4, dtype=np.float32)[:3])
-    with pytest.raises(DataError, match="3 texts vary in 2 directions; expected 3"):
+    with pytest.raises(DataError, match=r"3 texts.*2 directions.*3"):
         moments.fit(3)

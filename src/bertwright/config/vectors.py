@@ -214,7 +214,7 @@ def choose_prompt(
     if name is None:
         return prompt
     if prompt is not None:
-        raise ConfigError("a prompt and the name of one are given; leave one of them out")
+        raise ConfigError("--prompt and --prompt-name are both given; leave one of them out")
     if name not in prompts:
         there = f"it has {', '.join(map(repr, prompts))}" if prompts else "it has none"
         raise ConfigError(

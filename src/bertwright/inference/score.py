@@ -106,7 +106,7 @@ def score_ids(
         )
     windows, read, tokens = [], [], []
     for sequence in sequences:
-        for first, stop, start in _windows(len(sequence), length, stride):
+        for first, stop, start in windows_of(len(sequence), length, stride):
             windows.append(sequence[first:stop])
             read.append(list(range(start - first, stop - first - 1)))
             tokens.append(sequence[start + 1 : stop])
@@ -126,7 +126,7 @@ def score_ids(
             scores[row] = of_window
     of_texts, number = [], 0
     for sequence in sequences:
-        count = len(_windows(len(sequence), length, stride))
+        count = len(windows_of(len(sequence), length, stride))
         parts = scores[number : number + count]
         number += count
         of_texts.append(TextScore([*sequence[1:]], np.concatenate([np.zeros(0), *parts])))
@@ -141,7 +141,7 @@ def is_pseudo(runner: ModelRunner) -> bool:
     return "masked_lm" in heads and "next_token" not in heads
 
 
-def _windows(total: int, length: int, stride: int) -> list[tuple[int, int, int]]:
+def windows_of(total: int, length: int, stride: int) -> list[tuple[int, int, int]]:
     """Return (first token, end, the token before the first that is scored) for each window."""
     windows, scored = [], 0
     for first in range(0, max(1, total), stride):

@@ -49,9 +49,9 @@ class Spelling:
         """Return the number of bits of a word's spelling, including the end of the word."""
         padded = _BEGIN * self._history + word + _END
         places = range(self._history, len(padded))
-        return -sum(math.log2(self._probability(padded, place)) for place in places)
+        return -sum(math.log2(self.probability(padded, place)) for place in places)
 
-    def _probability(self, padded: str, place: int) -> float:
+    def probability(self, padded: str, place: int) -> float:
         """Return the probability of the character at `place`, given the characters before it."""
         p = 1 / CHARACTERS
         for length in range(self._history + 1):

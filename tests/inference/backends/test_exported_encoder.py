@@ -91,7 +91,7 @@ def test_heads_and_vectors_are_those_of_the_checkpoint(
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"head": "mood"}, r"head mood .*export onnx --model \S+model --task encoder"),
+        ({"head": "mood"}, r"mood.*export onnx --model \S+model --task encoder"),
         ({"layers": (2,)}, "--layers 3"),
         ({"noise": 3.0}, "cosine"),
     ],

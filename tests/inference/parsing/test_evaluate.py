@@ -58,5 +58,5 @@ def test_figures_are_over_all_brackets() -> None:
 
 
 def test_other_words_are_refused() -> None:
-    with pytest.raises(DataError, match="sentence 1 has 2 words and its tree 1"):
+    with pytest.raises(DataError, match="sentence 1 has 2 words"):
         figures("(S (X a))", "(S (X a) (X b))")

@@ -20,6 +20,6 @@ def test_a_model_of_the_other_direction_is_refused(tmp_path: Path) -> None:
     bias = runner.learner.objectives["translation"].bias.data
     bias[runner.tokenizer.encode_bare_ids(["ga li"])[0]] = 9.0  # it writes these
     require_direction(runner, SOURCES, TARGETS)
-    with pytest.raises(DataError, match="expected a model of this direction"):
+    with pytest.raises(DataError, match="direction"):
         require_direction(runner, TARGETS, SOURCES)
     require_direction(runner, SOURCES[1::2], TARGETS[1::2])  # nothing that it could be seen by

@@ -112,7 +112,7 @@ def test_a_text_too_long_is_named_after_what_came_before(model: Model) -> None:
     groups = [["ba", "be"], ["ba " * 11]]
     stream = module.translate(model.runner, groups, TranslationConfig())
     assert [next(stream).source, next(stream).source] == ["ba", "be"]
-    with pytest.raises(DataError, match="text 3 has 13 tokens; this model reads 12"):
+    with pytest.raises(DataError, match=r"text 3 .*13 tokens.*12"):
         next(stream)
 
 

@@ -91,7 +91,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
             f"the text has more tokens than {runner.name} reads at once ({spec.max_length}, "
             "special ones too): give less of it"
         )
-    names = _shown(tokenizer, tokenized.ids[0])
+    names = readable_tokens(tokenizer, tokenized.ids[0])
     all_maps = []
     ((_, encoded),) = list(runner.run(tokenized.ids, tokenized.segments, keep_layers=True))
     if isinstance(runner.encoder, HasAttentionMaps):
@@ -105,14 +105,14 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
             (best,) = target_search(runner).search(tokenized.ids, TranslationConfig())
             written = [best.ids]
         ids: Ids = [[*begin, *written[0]]]
-        read = _shown(tokenizer, ids[0])
+        read = readable_tokens(tokenizer, ids[0])
         _, inputs = make_inputs([0], ids, None, runner.device)
         with torch.inference_mode():
             to_target, to_source = decoder.attention_maps(encoded, inputs)
         if to_target:
             weights = torch.stack(to_target).cpu().numpy()
             all_maps.append(AttentionMaps("decoder", read, read, weights))
-        generated = _shown(tokenizer, [*ids[0][len(begin) :], *end])
+        generated = readable_tokens(tokenizer, [*ids[0][len(begin) :], *end])
         if to_source:
             weights = torch.stack(to_source).cpu().numpy()
             all_maps.append(AttentionMaps("encoder-decoder", generated, names, weights))
@@ -143,7 +143,7 @@ def maps_of_all(
         yield from zip(rows, maps_of(encoder, encoded), strict=True)
 
 
-def _shown(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+def readable_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """Return tokens as readable text, for byte-level BPE too."""
     texts = [tokenizer.decode([each], skip_special_tokens=False).strip() for each in ids]
     return [

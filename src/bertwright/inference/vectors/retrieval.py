@@ -229,10 +229,10 @@ def evaluate_search(
     corpus = embedder.embed(search.documents, on_progress, prompt=of_document)
     queries = embedder.embed(search.queries, prompt=of_query)
     found, _ = nearest(corpus, queries, RANKS + 1)
-    parts = _parts(search, found)
+    parts = figures_of_queries(search, found)
     baselines = {}
     for name, make in (("tfidf_cosine", tfidf_scorer), ("bm25", bm25_scorer)):
-        ranked = _parts(search, _best(search, make(search.documents)))
+        ranked = figures_of_queries(search, _best(search, make(search.documents)))
         baselines[name] = value(of_sums(ranked, _formula), len(ranked))
     statistic = of_sums(parts, _formula)
     ends = bootstrap(statistic, len(parts)) if intervals else {}
@@ -260,17 +260,17 @@ def _best(search: Search, score: Scorer) -> Int64s:
     return np.concatenate(parts)
 
 
-def _parts(search: Search, found: Int64s) -> Float64s:
+def figures_of_queries(search: Search, found: Int64s) -> Float64s:
     """Return the sums that each query contributes, `[q, 6]`: its metrics (`METRICS`), and 1."""
     rows = []
     for own, grades, ranked in zip(search.own, search.relevant, found, strict=True):
         kept = [each for each in ranked.tolist() if each != own][:RANKS]
         gains = np.array([grades.get(each, 0.0) for each in kept])
-        rows.append([*_of_query(gains, sorted(grades.values(), reverse=True)), 1.0])
+        rows.append([*figures_of_query(gains, sorted(grades.values(), reverse=True)), 1.0])
     return np.array(rows)
 
 
-def _of_query(gains: Float64s, ideal: Sequence[float]) -> list[float]:
+def figures_of_query(gains: Float64s, ideal: Sequence[float]) -> list[float]:
     """Return the metrics of one query.
 
     Args:
