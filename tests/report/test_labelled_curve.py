@@ -12,6 +12,7 @@ import pytest
 from bertwright.report.curves import best_sentence, conclusion, task_sentence
 from bertwright.report.pages import render, run_page
 from bertwright.report.read import read_run
+from tests.raising import assert_names
 from tests.report.test_pretrained_page import HOSTILE, Balanced, write_run
 
 
@@ -54,9 +55,9 @@ def test_chart_and_table_of_all_methods() -> None:
         assert shown.count(f'<circle class="mark {style}"') == 2
     assert '<th class="number">1,600</th>' in shown
     assert shown.count('<b class="ok">') == 2
-    assert '<b class="ok">55.0%</b> <span class="soft">53 to 57</span>' in shown
+    assert re.search(r'<b class="ok">55\.0%</b> <span[^>]*>53 to 57</span>', shown)
     assert "one label for all" not in shown  # the most frequent label is nothing else
-    assert "for 20, 5 epochs, also from random initialization" in shown
+    assert "20, 5 epochs" in shown
     command = re.search("<code>(.*?)</code><button", shown)
     assert command
     words = re.findall("<span>(.*?)</span>", command[1])  # each is kept on one line
@@ -66,10 +67,9 @@ def test_chart_and_table_of_all_methods() -> None:
 
 def test_whoever_wins_is_named() -> None:
     said = best_sentence(figures(tfidf=[0.9, 0.695]))
-    assert said == (
-        "Best with 96, TF-IDF + logistic regression (90.0%); with 1,600, pre-trained, fine-tuned "
-        "(70.0%), not clearly ahead of TF-IDF + logistic regression (69.5%)."
-    )
+    few, many = said.split(";")
+    assert_names(few, "96", "TF-IDF + logistic regression (90.0%)")
+    assert_names(many, "1,600", "pre-trained, fine-tuned (70.0%)", "not clearly", "(69.5%)")
 
 
 @pytest.mark.parametrize(
@@ -83,19 +83,18 @@ def test_whoever_wins_is_named() -> None:
 )
 def test_the_conclusion_has_the_figures_of_the_table(tfidf: list[float], answer: str) -> None:
     few, many = (f"{value:.1%}" for value in tfidf)
-    assert conclusion(figures(tfidf=tfidf)) == (
-        f"Pre-training {answer}: with 96 labelled examples the pre-trained model is right in "
-        f"50.0%, TF-IDF in {few}, random initialization in 20.0%; with 1,600 in 70.0%, {many}, "
-        "40.0%."
-    )
+    said = conclusion(figures(tfidf=tfidf))
+    assert f"{answer}:" in said
+    of_few, of_many = said.split(";")
+    assert re.findall(r"[\d.]+%", of_few) == ["50.0%", few, "20.0%"]
+    assert re.findall(r"[\d.]+%", of_many) == ["70.0%", many, "40.0%"]
     one = {name: [found] for name, found in (("pretrained", 0.5), ("tfidf", tfidf[0]))}
-    assert conclusion(figures(**one)).endswith("random initialization in 20.0%.")
+    assert re.findall(r"[\d.]+%", conclusion(figures(**one))) == ["50.0%", few, "20.0%"]
 
 
 def test_the_task_is_said() -> None:
     said = task_sentence(figures())
-    assert said.startswith("Which of 3 packages (numpy, python, torch) does a passage of")
-    assert 'names are replaced by "package". The 960 test passages' in said
+    assert_names(said, "3 packages", "numpy, python, torch", '"package"', "960 test passages")
 
 
 def test_one_size_has_no_chart() -> None:
@@ -113,14 +112,14 @@ def test_a_fallen_run_is_named() -> None:
 @pytest.mark.parametrize("found", [{}, {"format": 1, "left_out": "too few <packages>"}])
 def test_none_and_left_out(found: dict[str, Any]) -> None:
     shown = labelled_curve(found)
-    assert ("Left out: too few &lt;packages&gt;." in shown) == bool(found)
+    assert ("too few &lt;packages&gt;" in shown) == bool(found)
     assert bool(shown.strip()) == bool(found)
 
 
 def test_in_the_page(tmp_path: Path) -> None:
     shown = run_page(read_run(write_run(tmp_path / "run", learning_curve=figures(HOSTILE))))
     Balanced().feed(shown)
-    assert "Fine-tuned, by number of labelled examples" in shown
+    assert "labelled examples" in shown
     assert "<script>alert" not in shown
     plain = run_page(read_run(write_run(tmp_path / "plain")))
     assert "labelled examples" not in plain

@@ -179,7 +179,7 @@ def test_a_run_of_another_objective_has_a_page(tmp_path: Path) -> None:
     ]
     page = run_page(read_run(write_run(tmp_path / "r", found)))
     parse(page)
-    assert "<b>6.000</b><span>next token loss, on held-out text</span>" in page
+    assert re.search("<b>6.000</b><span>next token loss.*held-out", page)
     for name in ("Next token loss", "Next token perplexity"):
         assert page.count(f"<b>{name}</b>") == 1
     for absent in ("Loss, all", "asked LM", "entence"):
@@ -194,27 +194,27 @@ def test_a_line_that_a_kill_cut_is_left_out(tmp_path: Path) -> None:
 
 
 def test_no_run(tmp_path: Path) -> None:
-    raises(DataError, "no such folder", read_run, tmp_path / "absent")
+    raises(DataError, "absent", read_run, tmp_path / "absent")
     (tmp_path / "results.json").touch()
-    raises(DataError, "it is a file", read_run, tmp_path / "results.json")
+    raises(DataError, r"results\.json", read_run, tmp_path / "results.json")
     (tmp_path / "results.json").unlink()
-    raises(DataError, r"it has no metrics.jsonl", read_run, tmp_path)
+    raises(DataError, "metrics.jsonl", read_run, tmp_path)
     write_run(tmp_path / "CoLA")
-    raises(DataError, "but holds CoLA", read_run, tmp_path)
+    raises(DataError, "CoLA", read_run, tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "\n", '{"step": 1}\n', '{"loss": null}\n'])
 def test_nothing_measured_yet(tmp_path: Path, content: str) -> None:
     (tmp_path / "metrics.jsonl").write_text(content)
-    raises(DataError, r"no measurements yet: .* let the run continue", read_run, tmp_path)
+    raises(DataError, "no measurements", read_run, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("examples.json", "{", r"examples\.json is damaged .* remove it"),
-        ("metrics.jsonl", '{]\n{"step": 1}\n', "line 1 is damaged .* remove that line"),
-        ("metrics.jsonl", "[1]\n", "expected an object"),
+        ("examples.json", "{", r"examples\.json.*damaged"),
+        ("metrics.jsonl", '{]\n{"step": 1}\n', "line 1 .*damaged"),
+        ("metrics.jsonl", "[1]\n", "object"),
     ],
 )
 def test_damaged_files(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -226,7 +226,7 @@ def test_damaged_files(tmp_path: Path, name: str, content: str, message: str) ->
 def test_a_place_that_is_no_file_is_named(tmp_path: Path) -> None:
     write_run(tmp_path / "mine")
     for out in (tmp_path / "mine", tmp_path / "absent" / "page.html"):
-        with pytest.raises(ConfigError, match=f"--out is {out}; expected a file"):
+        with pytest.raises(ConfigError, match=f"--out.*{re.escape(str(out))}"):
             write_report(read_run(tmp_path / "mine"), out)
     assert not list(tmp_path.glob("*.partial"))
 

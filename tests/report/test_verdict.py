@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -47,41 +48,39 @@ def run(
         (
             run((0.9, 0.92), {"majority": 0.5, "tfidf": 0.8}, (0.88, 0.94)),
             "yes",
-            "Yes: 91.0% accuracy against 80.0% of the best baseline (TF-IDF + logistic "
-            "regression); 11.0 points better. Every seed is better, and so is the whole 95% "
-            "interval of the saved model (88.0% to 94.0%).",
+            r"91\.0%.*80\.0%.*TF-IDF.*11\.0 points better.*88\.0% to 94\.0%",
         ),
-        (run((0.9, 0.92), {"tfidf": 0.8}), "yes", "Every seed is better."),
-        (run((0.9, 0.92), {"tfidf": 0.89}, (0.88, 0.94)), "perhaps", "reaches the baseline"),
-        (run((0.9, 0.82), {"tfidf": 0.85}), "perhaps", "but only 1 of 2 seeds are better"),
-        (run((0.9,), {"tfidf": 0.8}), "perhaps", "one seed without an interval"),
-        (run((0.9,), {"tfidf": 0.8}, (0.85, 0.95)), "yes", "Every seed is better, and so is the"),
-        (run((0.7, 0.72), {"tfidf": 0.8}), "no", "No: 71.0% accuracy against 80.0%"),
-        (run((0.5, 0.5), {"majority": 0.5}), "no", "No: 50.0% accuracy against 50.0%"),
+        (run((0.9, 0.92), {"tfidf": 0.8}), "yes", "Every seed"),
+        (run((0.9, 0.92), {"tfidf": 0.89}, (0.88, 0.94)), "perhaps", "88.0% to 94.0%"),
+        (run((0.9, 0.82), {"tfidf": 0.85}), "perhaps", "1 of 2 seeds"),
+        (run((0.9,), {"tfidf": 0.8}), "perhaps", "one seed"),
+        (run((0.9,), {"tfidf": 0.8}, (0.85, 0.95)), "yes", "85.0% to 95.0%"),
+        (run((0.7, 0.72), {"tfidf": 0.8}), "no", r"71\.0%.*80\.0%.*9\.0 points worse"),
+        (run((0.5, 0.5), {"majority": 0.5}), "no", r"50\.0%.*50\.0%"),
         (run((0.5, 0.5), {"majority": 0.4}, None, "accuracy", (1, 2)), "no", "degenerate"),
         (
             run((0.5, 0.9), {"tfidf": 0.8}, None, "accuracy", (1,)),
             "perhaps",
-            "1 of 2 seeds are degenerate, the others are better",
+            "1 of 2 seeds are degenerate",
         ),
-        (run((0.9,), {}), "unknown", "No baseline was run"),
+        (run((0.9,), {}), "unknown", "--baselines"),
         (run((float("nan"),), {}), "unknown", "no main metric"),
         (
             run((0.2, 0.3), {"mean": 0.9}, (0.1, 0.4), "mean_squared_error"),
             "yes",
-            "0.250 mean squared error against 0.900",
+            r"0\.250 mean squared error.*0\.900",
         ),
         (
             run((0.2, 0.3), {"mean": 0.35}, (0.1, 0.4), "mean_squared_error"),
             "perhaps",
-            "reaches the baseline",
+            "0.100 to 0.400",
         ),
         (run((0.55, 0.57), {"tfidf": 0.4}, None, "matthews"), "yes", "0.16 better"),
     ],
 )
 def test_the_verdict(found: dict[str, Any], answer: str, words: str) -> None:
     assert verdict(found).answer == answer
-    assert words in verdict(found).sentence
+    assert re.search(words, verdict(found).sentence)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +117,9 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("masked", "follows", "answer", "shown"),
     [
-        (0.30, 0.80, "yes", "masked LM 30.0% right (without a model 5.0%)"),
-        (0.30, 0.51, "perhaps", "The rest takes longer: train longer (--minutes or --steps)"),
-        (0.06, 0.51, "no", "It has learned nothing yet, on held-out text"),
+        (0.30, 0.80, "yes", r"30\.0%.*5\.0%"),
+        (0.30, 0.51, "perhaps", r"51\.0%.*--minutes"),
+        (0.06, 0.51, "no", r"6\.0%.*bertwright data check"),
     ],
 )
 def test_what_pre_training_has_learned(
@@ -129,7 +128,8 @@ def test_what_pre_training_has_learned(
     last = {"split": "dev", "masked_lm.accuracy": masked, "next_sentence.accuracy": follows}
     records = [{"split": "dev", "masked_lm.accuracy": 0.9}, last, {"split": "train"}]
     found = pretraining_verdict(records, {"masked_lm.accuracy": 0.05})
-    assert (found.answer, shown in found.sentence) == (answer, True)
+    assert found.answer == answer
+    assert re.search(shown, found.sentence)
 
 
 def test_losses_without_accuracy_are_not_compared() -> None:
@@ -141,7 +141,7 @@ def test_a_line_of_training_does_not_say_whether_it_has_learned() -> None:
     """As of a run that was stopped before its first validation."""
     found = pretraining_verdict([{"split": "train", "next_sentence.accuracy": 0.9}])
     assert found.answer == "unknown"
-    assert "no figures on held-out text" in found.sentence
+    assert "--validation.fraction" in found.sentence
 
 
 def test_what_to_try_next() -> None:

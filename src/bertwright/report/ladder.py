@@ -420,7 +420,7 @@ def ladder_page(results: Results, folder: Path) -> str:
         curve=label_curve(results),
         metric=_metric(results) if task else "",
         task_table=task_table(results) if task else None,
-        by_fraction=list(_by_fraction(results)),
+        by_fraction=list(by_fraction(results)),
         text_table=text_table(results),
         left_out=list(_left_out(results)),
         rungs=[_rung(rung, results) for rung in results["rungs"]],
@@ -442,7 +442,7 @@ def _subtitle(results: Results) -> Iterator[str]:
     yield f"{results['environment']['cores']} cores"
 
 
-def _by_fraction(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
+def by_fraction(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield a heading and the rows of the task's results for each smaller number of labels."""
     task = results["task"]
     fractions = sorted(set(results["settings"]["fractions"])) if task else []
