@@ -95,7 +95,7 @@ def test_a_folder_of_ours_is_replaced(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     write(out, "old")  # an empty one is free
-    raises(ConfigError, "exists already; choose another --out, or pass", write, out, "new")
+    raises(ConfigError, "exists already.*--out.*--overwrite", write, out, "new")
     (tmp_path / "link").symlink_to(out)
     for place in (out, tmp_path / "link"):
         write(place, place.name, overwrite=True)
@@ -137,17 +137,17 @@ def test_what_is_not_ours_stays(tmp_path: Path, names: list[str]) -> None:
     for name in names:
         (out / name).write_text("mine")
     before = tree(tmp_path)
-    with pytest.raises(ConfigError, match=r"out holds .*which no manifest of Bertwright lists"):
+    with pytest.raises(ConfigError, match=r"out holds .*manifest"):
         write(out, "new", overwrite=True)
     (tmp_path / "partial").mkdir()
-    raises(ConfigError, "which no manifest", replace_folder, tmp_path / "partial", out)
+    raises(ConfigError, "manifest", replace_folder, tmp_path / "partial", out)
     assert tree(tmp_path) == before
 
 
 def test_what_was_put_beside_ours_stays(tmp_path: Path) -> None:
     write(tmp_path / "out", "old")
     (tmp_path / "out" / "thesis.txt").write_text("mine")
-    with pytest.raises(ConfigError, match=r"holds thesis.txt, which no manifest"):
+    with pytest.raises(ConfigError, match=r"thesis\.txt.*manifest"):
         write(tmp_path / "out", "new", overwrite=True)
     assert (tmp_path / "out" / "a.txt").read_text() == "old"
 
@@ -157,7 +157,7 @@ def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "t.txt").write_text("mine")
     (tmp_path / "loop").symlink_to("loop")
     for name in ("t.txt", "loop"):
-        with pytest.raises(ConfigError, match="is no folder, and one is to be written"):
+        with pytest.raises(ConfigError, match=f"{name}.*folder"):
             write(tmp_path / name, "new", overwrite)
     (tmp_path / "partial").mkdir()
     raises(ConfigError, "is no folder", replace_folder, tmp_path / "partial", tmp_path / "t.txt")
@@ -167,7 +167,7 @@ def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
 @pytest.mark.parametrize("name", [".", "..", "/"])
 def test_where_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="is the folder this command runs in, or holds it"):
+    with pytest.raises(ConfigError, match="folder this command runs in"):
         write(Path(name), "new", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 
@@ -176,7 +176,7 @@ def test_a_source_stays(tmp_path: Path) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "run")
     for out in (tmp_path / "run", tmp_path / "run" / "model", tmp_path / "link"):
-        with pytest.raises(ConfigError, match=r"is what is read, and .* would take its place"):
+        with pytest.raises(ConfigError, match="read"):
             refuse_source(out, tmp_path / "run" / "model")
     refuse_source(tmp_path / "run" / "model" / "new", tmp_path / "run" / "model")
 
@@ -236,14 +236,14 @@ NO_JSON = [b"", b"\xff", b"[" * 100_000, b"9" * 9_999]
 @pytest.mark.parametrize("content", [*NO_JSON, *(json.dumps(x).encode() for x in OTHER_FORMS)])
 def test_a_manifest_that_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "MANIFEST.json").write_bytes(content)
-    raises(IntegrityError, r"MANIFEST.json is damaged", verify_manifest, tmp_path)
+    raises(IntegrityError, r"MANIFEST\.json", verify_manifest, tmp_path)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can make a device")
 def test_a_device_is_never_replaced(tmp_path: Path) -> None:
     device = tmp_path / "null"
     os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-    with pytest.raises(ConfigError, match="null is a device"), atomic_file(device, overwrite=True):
+    with pytest.raises(ConfigError, match=r"null.*device"), atomic_file(device, overwrite=True):
         raise AssertionError("opened")
     assert stat.S_ISCHR(device.stat().st_mode)
 
@@ -253,7 +253,7 @@ def test_a_pipe_is_never_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for overwrite in (False, True):
-        raises(ConfigError, "pipe is a device", refuse_existing, pipe, overwrite)
+        raises(ConfigError, "pipe.*device", refuse_existing, pipe, overwrite)
         with pytest.raises(ConfigError, match="pipe"), atomic_file(pipe, overwrite):
             raise AssertionError("opened")
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -287,7 +287,7 @@ def test_a_second_writer_is_refused_while_the_first_lives(tmp_path: Path, how: s
     with subprocess.Popen(words, stdout=subprocess.PIPE) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == b"writes\n"
-        with pytest.raises(DataError, match="another process is writing"):  # noqa: SIM117
+        with pytest.raises(DataError, match="another process"):  # noqa: SIM117
             with WRITERS[how](path, overwrite=True):
                 raise AssertionError("opened")
         first.kill()

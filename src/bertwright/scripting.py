@@ -287,7 +287,7 @@ def finetune(
     """
     check_kind(kind)
     examples = {"train": train, "dev": dev}
-    rows = {key: _rows(each, kind, key) for key, each in examples.items() if each is not None}
+    rows = {key: input_rows(each, kind, key) for key, each in examples.items() if each is not None}
     given = {"text": text, "text2": text2, "label": label, "model": str(model), "out": str(out)}
     given |= {key: each if isinstance(each, str) else each.name for key, each in rows.items()}
     names = settings.get("label_map")
@@ -442,7 +442,7 @@ def compare(
 
 def _labelled_file(data: Data, kind: str, name: str, folder: Path) -> str:
     """Return the path of a labelled file; rows in memory are first written to one in `folder`."""
-    rows = _rows(data, kind, name)
+    rows = input_rows(data, kind, name)
     if isinstance(rows, str):
         return rows
     path = folder / ladders.LABELLED / f"{name}.jsonl"
@@ -499,7 +499,7 @@ def evaluate(
     with _bar(progress, "Predicting", "tokens") as on_progress:
         found = evaluate_file(
             loaded,
-            _rows(data, kind, "data"),
+            input_rows(data, kind, "data"),
             task,
             make_columns(text, text2, label),
             main=metric,
@@ -513,7 +513,7 @@ def evaluate(
     return Scores(found)
 
 
-def _rows(data: Data, kind: str, name: str) -> str | Rows:
+def input_rows(data: Data, kind: str, name: str) -> str | Rows:
     """Return the path of a file, or rows in memory as mappings from column to value.
 
     Raises:
