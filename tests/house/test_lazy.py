@@ -17,24 +17,19 @@ HELP = {f"help of {each or 'all'}": [*each.split(), "--help"] for each in COMMAN
 OPTION = {f"option of {each}": [*each.split(), "--no-such-option", "1"] for each in sorted(VERBS)}
 MODEL = ["--model", "m", "--out", "o"]
 WRONG = {
-    "key of a file": (
-        ["pretrain", "--config", "run.toml"],
-        "did you mean 'optimizer.learning_rate'?",
-    ),
+    "key of a file": (["pretrain", "--config", "run.toml"], ["'optimizer.learning_rate'"]),
     "recipe": (
         ["pretrain", "--config", "bert-base-papr", "--data", "d", "--out", "o"],
-        "did you mean bert-base-paper?",
+        ["bert-base-papr", "bert-base-paper"],
     ),
-    "kind": (
-        ["finetune", "clasification", "--train", "a", *MODEL],
-        'Did you mean "classification"?',
-    ),
-    "key": (["finetune", "span", "--train", "a", "--epoch", "1", *MODEL], "did you mean --epochs?"),
-    "value": (["finetune", "span", "--train", "a", "--warmup", "2", *MODEL], "warmup is 2.0"),
-    "tasks": (["finetune", "multitask", "--tasks", "tasks.toml", *MODEL], "did you mean 'train'?"),
-    "several options": (["embed"], "--input"),
-    "glue": (["glue", "--data", "a", "--tasks", "COLA2", *MODEL], "no task 'COLA2' in GLUE"),
+    "kind": (["finetune", "clasification", "--train", "a", *MODEL], ['"classification"']),
+    "key": (["finetune", "span", "--train", "a", "--epoch", "1", *MODEL], ["--epochs"]),
+    "value": (["finetune", "span", "--train", "a", "--warmup", "2", *MODEL], ["warmup", "2.0"]),
+    "tasks": (["finetune", "multitask", "--tasks", "tasks.toml", *MODEL], ["'train'"]),
+    "several options": (["embed"], ["--input"]),
+    "glue": (["glue", "--data", "a", "--tasks", "COLA2", *MODEL], ["'COLA2'"]),
 }
+"""Command lines, and what their errors name."""
 
 HERE = ["--model", "model"]
 """An existing folder."""
@@ -100,27 +95,28 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     return found
 
 
-def is_told(outcomes: Outcomes, name: str, code: int, message: str) -> None:
-    """The command ends so, says this, and has loaded nothing heavy."""
+def ends(outcomes: Outcomes, name: str, code: int, *names: str) -> None:
+    """The command ends with this code, prints these names, and has loaded nothing heavy."""
     got, printed, loaded = outcomes[name]
     assert got == code, printed
-    assert message in printed
+    for each in names:
+        assert each in printed
     assert set(loaded).isdisjoint(HEAVY), set(loaded) & set(HEAVY)
 
 
 @pytest.mark.parametrize("name", HELP)
 def test_help_loads_nothing_heavy(outcomes: Outcomes, name: str) -> None:
-    is_told(outcomes, name, 0, "Usage: bertwright")
+    ends(outcomes, name, 0, "Usage: bertwright")
 
 
 @pytest.mark.parametrize("name", OPTION)
 def test_a_wrong_option_loads_nothing_heavy(outcomes: Outcomes, name: str) -> None:
-    is_told(outcomes, name, 2, "unknown option --no-such-option")
+    ends(outcomes, name, 2, "--no-such-option")
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_told_at_once(outcomes: Outcomes, name: str) -> None:
-    is_told(outcomes, name, 2, WRONG[name][1])
+def test_an_error_of_a_wrong_value_loads_nothing_heavy(outcomes: Outcomes, name: str) -> None:
+    ends(outcomes, name, 2, *WRONG[name][1])
 
 
 @pytest.mark.parametrize("name", MISSING)
@@ -153,5 +149,5 @@ def test_import_bertwright_is_quick_and_lists_its_names() -> None:
 def test_a_name_that_is_not_there() -> None:
     import bertwright
 
-    with pytest.raises(AttributeError, match="has no attribute 'laod'; it has"):
+    with pytest.raises(AttributeError, match=r"laod.*load"):
         _ = bertwright.laod
