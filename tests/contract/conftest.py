@@ -68,7 +68,11 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": "seq2seq-base",
         "sequence_length": 32,
     },
-    "awd-lstm": {"architecture": {"embedding_size": 12, "hidden_size": 20, "dropout_scale": 0.5}},
+    "awd-lstm": {
+        "architecture": {"embedding_size": 12, "hidden_size": 20, "dropout_scale": 0.5},
+        "optimizer": {"matrices": "adamw", "learning_rate": 0.05},
+        "steps": 40,  # a dozen do not lower its held-out loss
+    },
     "elmo": {"architecture": {"dim": 12, "projection_dim": 8, "output_size": 40}},
     "gpt": {"architecture": {**GPT, "num_attention_heads": 3}},
     "gpt2": {"architecture": GPT},

@@ -112,7 +112,7 @@ def test_saved_and_loaded(kind: str, run: bertwright.Run, tmp_path: Path) -> Non
 
 
 def test_an_unknown_kind() -> None:
-    with pytest.raises(ConfigError, match=r"'tagger'.*did you mean 'tagging'"):
+    with pytest.raises(ConfigError, match=r"'tagger'.*'tagging'"):
         check_kind("tagger")
     with pytest.raises(ConfigError, match="'nothing'"):
         kind_of(TaskConfig("nothing").kind)
