@@ -116,7 +116,9 @@ def test_a_run_has_its_log_its_model_and_its_page(model: Path, tmp_path: Path) -
     assert logged == run.records
     assert run.metrics == run.results["metrics"]
     assert run.model is run.model
-    assert run.model.predict(["a b"])[0].label in ("with", "without")
+    (predicted,) = run.model.predict(["a b"])
+    assert set(predicted.scores) == {"with", "without"}
+    assert predicted.label == max(predicted.scores, key=predicted.scores.get)
     assert run.report.name == "report.html"
     config = values.read_toml(out / "config.toml")
     assert (config["train"], config["epochs"]) == ("train (30 rows)", 1.0)

@@ -282,6 +282,7 @@ def test_what_is_loaded_can_learn(tmp_path: Path) -> None:
     learner(asked)["lstm"].total.backward()
     for parameter in learner.objectives["lstm"].parameters():
         assert parameter.grad is not None
+        assert parameter.grad.any()
 
 
 def test_a_state_of_elsewhere(tmp_path: Path) -> None:

@@ -61,11 +61,14 @@ def test_a_run_that_was_still_learning_prints_the_command_that_goes_on(
     words = ["finetune", "classification", "--model", tiny, "--out", out, *QUICK]
     said = ran(*words, *paths(files, "classification"), "--learning-rate", "1e-4,1e-3").err
     (command,) = [line for line in said.splitlines() if line.startswith("  bertwright finetune")]
-    assert "--epochs 2 --learning-rate" in command  # the chosen one, and twice the epochs
-    ran(*shlex.split(command)[1:])
+    longer = shlex.split(command)
+    rate = longer[longer.index("--learning-rate") + 1]  # the chosen one, and twice the epochs
+    results = json.loads((out / "results.json").read_text())
+    assert float(rate) == results["settings"]["learning_rate"]
+    ran(*longer[1:])
     settings = values.read_toml(tmp_path / "run-longer" / "config.toml")
     assert settings["epochs"] == 2
-    assert settings["learning_rate"] in (1e-4, 1e-3)
+    assert settings["learning_rate"] == float(rate)
 
 
 def test_what_was_tuned_on_dev_is_told(

@@ -36,7 +36,9 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = main_of("pretrain.py")([], tmp_path, **SMALL)
     assert run.report.stat().st_size > 10_000
     task = main_of("finetune_lists.py")(run.folder, tmp_path / "task", epochs=1.0, progress=False)
-    assert 0 <= task.metrics["accuracy"] <= 1
+    rows = [json.loads(line) for line in (task.folder / "dev-predictions.jsonl").open()]
+    right = [row["label"] == row["gold"] for row in rows]
+    assert task.metrics["accuracy"] == pytest.approx(sum(right) / len(rows))
     assert "on new texts: {'accuracy'" in capsys.readouterr().out
 
 

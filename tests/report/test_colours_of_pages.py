@@ -137,9 +137,11 @@ def test_each_variable_is_defined(page: str) -> None:
 
 
 def test_a_legend_has_the_colours_of_the_marks(page: str) -> None:
-    for legend, dots in re.findall(
+    found = re.findall(
         r'<ul class="legend">(.*?)</ul>.*?(<svg class="dots".*?)<details>', page, re.DOTALL
-    ):
+    )
+    assert bool(found) == ('<svg class="dots"' in page)
+    for legend, dots in found:
         keys = re.findall('fill="(.*?)"', legend)
         assert len({*keys}) == len(keys) > 1
         for plot in dots.split('<svg class="dots"')[1:]:
@@ -147,9 +149,11 @@ def test_a_legend_has_the_colours_of_the_marks(page: str) -> None:
 
 
 def test_a_chart_draws_what_its_legend_names(page: str) -> None:
-    for caption, drawn in re.findall(
+    found = re.findall(
         r"<figcaption>(.*?)</figcaption><svg class=\"chart\"(.*?)</svg>", page, re.DOTALL
-    ):
+    )
+    assert bool(found) == ('<svg class="chart"' in page)
+    for caption, drawn in found:
         lines = {*re.findall(r'class="line (\w+)"', drawn)}
         named = re.findall(r'class="line (\w+)"', caption)
         assert len({*named}) == len(named)

@@ -63,4 +63,7 @@ def test_the_experiment_runs(
     found = json.loads((tmp_path / "results.json").read_text())["sentences"]["8"]
     for task in ("pos", "chunks", "entities"):
         for way in ("alone", "together"):
-            assert 0 <= found[task][way]["mean"] <= 1
+            row = found[task][way]
+            scores = row["accuracy" if task == "pos" else "f1"]
+            assert len(scores) == 2
+            assert row["mean"] == pytest.approx(sum(scores) / 2, abs=1e-4)
