@@ -71,8 +71,8 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (errno.ENOSPC, "the disk that holds .*a is full"),
-        (errno.EFBIG, "a cannot be written: File too large"),  # or `ulimit -f`
+        (errno.ENOSPC, "disk.*a is full"),
+        (errno.EFBIG, "a .*File too large"),  # or `ulimit -f`
     ],
 )
 def test_a_disk_that_takes_no_more(tmp_path: Path, code: int, message: str) -> None:

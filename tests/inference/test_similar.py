@@ -32,13 +32,13 @@ def test_every_form_is_searched(monkeypatch: pytest.MonkeyPatch, dtype: Stored) 
 
 @pytest.mark.parametrize("width", [8, 17])
 def test_bits_of_another_width_are_refused(width: int) -> None:
-    with pytest.raises(DataError, match=f"16 numbers; the model's have {width}"):
+    with pytest.raises(DataError, match=f"16 numbers.*{width}"):
         nearest(Coder("binary")(vectors(3)), vectors(1, width), 1)
 
 
 @pytest.mark.parametrize("shape", [(0, 13), (13,), (2, 2, 13)])
 def test_what_is_no_corpus(shape: tuple[int, ...]) -> None:
-    with pytest.raises(DataError, match="the corpus has the shape"):
+    with pytest.raises(DataError, match=r"corpus.*shape"):
         nearest(np.zeros(shape, np.float32), vectors(1), 1)
 
 
@@ -46,7 +46,7 @@ def test_a_row_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(similar, "BLOCK", 4)
     corpus = vectors(10)
     corpus[6, 2] = np.nan
-    with pytest.raises(DataError, match="row 7 of the corpus"):
+    with pytest.raises(DataError, match="row 7"):
         nearest(corpus, vectors(1), 1)
 
 

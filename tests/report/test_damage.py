@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from tests.report.test_pretrained_page import write_run
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("results.json", "[1]", "results.json is damaged: it holds [1], expected an object"),
-        ("results.json", "[" * 100_000, "results.json is damaged (maximum recursion depth"),
-        ("metrics.jsonl", "[" * 100_000 + "\n", "line 1 is damaged (maximum recursion depth"),
-        ("config.toml", "steps = ", "config.toml is not TOML"),
-        ("config.toml", "\0", "config.toml is not TOML"),
+        ("results.json", "[1]", r"results\.json.*damaged.*\[1\].*object"),
+        ("results.json", "[" * 100_000, r"results\.json.*damaged"),
+        ("metrics.jsonl", "[" * 100_000 + "\n", "line 1 .*damaged"),
+        ("config.toml", "steps = ", r"config\.toml.*TOML"),
+        ("config.toml", "\0", r"config\.toml.*TOML"),
     ],
 )
 def test_the_command_says_it(
@@ -31,17 +32,17 @@ def test_the_command_says_it(
     folder = write_finetuned(tmp_path / "r", classification())
     (folder / name).write_text(content)
     assert run(["report", str(folder)]) == 4
-    assert told in capsys.readouterr().err
+    assert re.search(told, capsys.readouterr().err)
 
 
 def test_a_bug_of_a_page_is_not_called_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def bug(results: Any, records: Any) -> str:
+    def bug(results: Any) -> str:
         raise TypeError("no such chart")
 
     folder = write_finetuned(tmp_path / "r", classification())
-    monkeypatch.setattr(pages, "_task_facts", bug)
+    monkeypatch.setattr(pages, "metrics_table", bug)
     assert run(["report", str(folder)]) == 1
     said = capsys.readouterr().err
     assert "TypeError: no such chart" in said

@@ -181,7 +181,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Input)
     assert open_bytes(Path("-")).read() == TEXT
     Input.buffer.close()
-    raises(DataError, r"was read before; - can be given for one file only", open_bytes, Path("-"))
+    raises(DataError, r"standard input.*one file", open_bytes, Path("-"))
     monkeypatch.setattr(sys, "stdin", None)
     raises(DataError, "standard input.*closed", open_bytes, Path("-"))
 
