@@ -150,6 +150,7 @@ class _VocabularyLoss(torch.autograd.Function):
 
 
 def is_on_gpu(x: Tensor) -> bool:
+    """Return whether a tensor is on a CUDA device; the loss then has other blocks."""
     return x.is_cuda
 
 
