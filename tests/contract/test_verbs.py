@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from tokenizers import Tokenizer
 
 import bertwright
 from bertwright.checkpoint import checkpoint
@@ -136,6 +137,33 @@ def test_embed(run: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     verb("embed", "--model", run, "--input", tmp_path / "texts.txt", "--out", tmp_path / "v.npy")
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, atol=1e-5)
+
+
+def test_pairs(run: Path) -> None:
+    model = bertwright.load(run)
+    if not model.spec.has_vectors:
+        return
+    pair = (TEXTS[0], TEXTS[1])
+    if not model.spec.reads_pairs:
+        with pytest.raises(DataError, match="pairs"):
+            model.embed([pair])
+        return
+    (found,) = model.encode([pair])
+    # the tokenizer.json that other programs read frames pairs alike
+    file = checkpoint.find_checkpoint(run) / "tokenizer.json"
+    assert found.ids == Tokenizer.from_file(str(file)).encode(*pair).ids
+    vectors = model.embed([pair, TEXTS[2], pair[::-1]])
+    layer = found.layers[model.spec.default_layer]
+    np.testing.assert_allclose(vectors[0], layer.mean(0), atol=1e-5)
+    np.testing.assert_allclose(vectors[1], model.embed(TEXTS[2])[0], atol=1e-5)
+    assert not np.allclose(vectors[0], vectors[2], atol=1e-5)
+    assert all(np.isfinite(each.weights).all() for each in model.attention(pair))
+    config = ServeConfig(model=(f"m={run}",), device="cpu", log_requests=False)
+    with TestClient(make_app(config)) as client:
+        until_ready(client)
+        reply = client.post("/embed", json={"inputs": [pair]})
+        assert reply.status_code == 200, reply.text
+    np.testing.assert_allclose(reply.json()["vectors"], vectors[:1], atol=1e-4)
 
 
 def test_generate(run: Path) -> None:

@@ -115,10 +115,17 @@ def test_next_sentence_of_a_long_pair_keeps_the_joint(model: Model) -> None:
 
 
 def test_next_sentence_says_what_it_needs(bare_folder: Path, tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "m", ("next_sentence",), replace(CONFIG, type_vocab_size=1))
-    for place, message in ((bare_folder, "no next_sentence head"), (folder, "reads no pairs")):
-        with pytest.raises(DataError, match=message):
-            load(place).next_sentence("a", "b")
+    with pytest.raises(DataError, match="next_sentence"):
+        load(bare_folder).next_sentence("a", "b")
+    small = replace(CONFIG, max_position_embeddings=4)  # [CLS] [SEP] [SEP] and one token
+    with pytest.raises(DataError, match="pairs"):
+        load(write_model(tmp_path / "small", ("next_sentence",), small)).next_sentence("a", "b")
+
+
+def test_next_sentence_of_one_segment(tmp_path: Path) -> None:
+    config = replace(CONFIG, type_vocab_size=1)
+    model = load(write_model(tmp_path / "single", ("next_sentence",), config))
+    assert 0 < model.next_sentence("a b", "c d e") < 1
 
 
 def test_embed_says_what_it_needs(model: Model) -> None:

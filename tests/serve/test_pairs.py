@@ -89,14 +89,14 @@ def test_models_tell_of_pairs(taught: TestClient, client: TestClient) -> None:
     assert pairs(client)["names"] is None
 
 
-def test_a_model_of_one_segment_reads_no_pairs(tmp_path: Path, served: SERVED) -> None:
+def test_a_model_of_one_segment_reads_pairs(tmp_path: Path, served: SERVED) -> None:
     config = replace(CONFIG, type_vocab_size=1)
     folder = write_model(tmp_path / "single", ["next_sentence"], config)
     client = served(model=(str(folder),))
     for path in ("/embed", "/next-sentence", "/attention"):
         given = ["a", "b"] if path == "/attention" else [["a", "b"]]
-        assert check_no(client.post(path, json={"input": given}), 400)["code"] == "no_pairs"
-    assert client.post("/embed", json={"input": ["a", "b"]}).status_code == 200
+        reply = client.post(path, json={"input": given})
+        assert reply.status_code == 200, reply.text
 
 
 MARKS = [

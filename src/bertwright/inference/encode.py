@@ -87,7 +87,10 @@ def tokenize(
         pair = len(parts) == 2
         room = longest - framing.special_tokens(pair)
         if pair and (not paired or room < 2):
-            raise DataError("this model reads no pairs: it has one segment or too few positions")
+            raise DataError(
+                "this model reads no pairs; expected a model of BERT's family with room for two "
+                "texts"
+            )
         over = sum(map(len, parts)) - room
         if over > 0 and pair and not truncate:
             raise DataError(

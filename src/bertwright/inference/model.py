@@ -218,7 +218,7 @@ class Model:
             self.tokenizer.encode(*parts_of(number, text)) for number, text in enumerate(texts)
         ]
         tokenized = tokenize(
-            self.tokenizer, texts, self.spec.max_length, False, self.spec.segments > 1
+            self.tokenizer, texts, self.spec.max_length, False, self.spec.reads_pairs
         )
         pooled: dict[int, Float32s] = {}
 

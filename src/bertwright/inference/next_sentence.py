@@ -29,8 +29,11 @@ def make_pair(runner: ModelRunner, first: str, second: str) -> Pair:
     """Return two texts as one sequence, truncated as in `next_sentence`, which lists the errors."""
     runner.require("next_sentence", "judging next sentences")
     room = runner.room(paired=True)
-    if runner.spec.segments < 2 or room < 2:
-        raise DataError(f"{runner.name} reads no pairs: it has one segment or too few positions")
+    if not runner.spec.reads_pairs or room < 2:
+        raise DataError(
+            f"{runner.name} reads no pairs; expected a model of BERT's family with room for two "
+            "texts"
+        )
     a, b = runner.tokenizer.encode_bare_ids([only_text(text) for text in (first, second)])
     of_a, of_b = truncate_pair(len(a), len(b), room)
     left_out = len(a) + len(b) - of_a - of_b

@@ -33,7 +33,10 @@ class EncoderSpec:
     max_length: int | None = None
     """The maximum length of a sequence, in tokens; None: any length."""
     segments: int = 1
-    """The number of segments; an encoder with 1 does not tell the texts of a pair apart."""
+    """The number of segments, which tell the texts of a pair apart beside the tokens between them;
+    1: there are none."""
+    reads_pairs: bool = False
+    """Whether it reads the two texts of a pair as one sequence."""
     activation: str = "gelu"
     """The activation of its layers, a name in `nn.transformer.ACTIVATIONS`."""
     norm_eps: float = 1e-12

@@ -85,7 +85,7 @@ def attention_maps(runner: ModelRunner, text: Text) -> list[AttentionMaps]:
         require_attention(runner)
     tokenizer, spec = runner.tokenizer, runner.spec
     texts: list[Text] = [given if decoder is None else source]
-    tokenized = tokenize(tokenizer, texts, spec.max_length, False, spec.segments > 1)
+    tokenized = tokenize(tokenizer, texts, spec.max_length, False, spec.reads_pairs)
     if len(tokenized.ids) > 1:
         raise DataError(
             f"the text has more tokens than {runner.name} reads at once ({spec.max_length}, "

@@ -77,7 +77,7 @@ def measure_heads(
     special = dict(zip(frame, tokenizer.tokens_of(frame), strict=True))
     rows = islice((text for text in texts if text), limit)
     while chunk := list(islice(rows, CHUNK)):
-        tokenized = tokenize(tokenizer, chunk, spec.max_length, False, spec.segments > 1)
+        tokenized = tokenize(tokenizer, chunk, spec.max_length, False, spec.reads_pairs)
         for row, maps in maps_of_all(runner, tokenized.ids, tokenized.segments):
             measures.add(maps, tokenized.ids[row], special)
         measures.texts += len(chunk)

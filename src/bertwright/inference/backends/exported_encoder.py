@@ -83,7 +83,7 @@ class ExportedEncoder(Encoder):
         lengths = inputs.sequences.lengths
         ids = [each.tolist() for each in inputs.ids.split_with_sizes(lengths)]
         types = None
-        if inputs.segments is not None:
+        if inputs.segments is not None and self.spec.segments > 1:
             types = [each.tolist() for each in inputs.segments.split_with_sizes(lengths)]
         found = self.exported.run_all(ids, types)
         of_tokens = [name for name, each in self.exported.outputs.items() if each]

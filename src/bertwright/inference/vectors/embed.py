@@ -343,8 +343,9 @@ class Embedder:
         return [normalized(each) for each in vectors] if self.config.normalize else vectors
 
     def _tokenize(self, texts: Sequence[Text]) -> Tokenized:
-        paired = self.spec.segments > 1
-        tokenized = tokenize(self.tokenizer, texts, self.longest, self.config.truncate, paired)
+        tokenized = tokenize(
+            self.tokenizer, texts, self.longest, self.config.truncate, self.spec.reads_pairs
+        )
         self.truncated += len(tokenized.left_out)
         self.tokens_truncated += sum(tokenized.left_out.values())
         if self.counts_words:

@@ -87,6 +87,7 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         max_length=config.max_length,
         segments=max(1, config.type_vocab_size),
+        reads_pairs=True,
         activation=config.hidden_act,
         norm_eps=config.layer_norm_eps,
         causal=config.causal,

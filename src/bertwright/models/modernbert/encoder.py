@@ -53,6 +53,7 @@ def modernbert_spec(config: ModernBertConfig) -> EncoderSpec:
         depth=config.num_hidden_layers,
         vocab_size=config.vocab_size,
         max_length=config.max_length,
+        reads_pairs=True,
         norm_eps=config.layer_norm_eps,
         prefixed=True,
         pooled=config.pooler,

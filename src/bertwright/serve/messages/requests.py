@@ -198,11 +198,11 @@ def tokenize_texts(
     If `longest` is 0, a sequence has at most as many tokens as the model reads at once.
 
     Raises:
-        HttpError: a text is too long, or a pair is given to a model of one segment.
+        HttpError: a text is too long, or a pair is given to a model that reads none.
     """
     longest = min(longest or engine.longest, engine.longest)
     room = longest - engine.tokenizer.framing.special_tokens(True)
-    paired = engine.spec.segments > 1 and room > 1
+    paired = engine.spec.reads_pairs and room > 1
     if not paired and not all(isinstance(text, str) for text in texts):
         raise invalid_request("this model reads no pairs", "no_pairs")
     found, truncated = tokenize(engine.tokenizer, texts, longest, True, windows=windows), []
