@@ -232,6 +232,7 @@ def folders_below(folder: Path) -> Iterator[str]:
         if path.is_file() or path.is_symlink():
             name = re.sub(r"\b(step|shard)-\d+", r"\1-N", str(path.relative_to(folder)))
             name = re.sub(r"^(runs|tasks|stages)/[a-z]+\d?[a-z]*(-1)?/", r"\1/*/", name)
+            name = re.sub(r"learning-rates/[^/]+/", "learning-rates/*/", name)
             above, _, last = name.rpartition("/")
             found.setdefault(f"{above}/", set()).add(last)
     for above, names in sorted(found.items()):
