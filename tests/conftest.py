@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -34,6 +36,17 @@ def pytest_collection_finish() -> None:
     """Leave the suite itself out of garbage collection: a server that starts searches all else."""
     gc.freeze()
     gc.unfreeze = lambda: None
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many tests did not run because this machine lacks something, and what it lacks."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason.startswith(("needs ", "could not import ")):
+            reasons[reason] += 1
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"not run: {count} tests, {reason}", yellow=True)
 
 
 @pytest.fixture(autouse=True, scope="session")

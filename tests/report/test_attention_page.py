@@ -11,7 +11,7 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.inference.attention.maps import AttentionMaps
 from bertwright.report.attention_page import MOST, attention_page
-from tests.serve.browser import CHROMIUM, UNREADABLE, browser
+from tests.serve.browser import CHROMIUM, NEEDED, UNREADABLE, browser
 
 
 def made(rows: int, columns: int, name: str = "encoder") -> AttentionMaps:
@@ -33,7 +33,7 @@ def test_the_page_needs_nothing_else() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in the PATH")
+@pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 def test_all_heads_one_in_detail_light_and_dark_on_a_phone_too(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     given = [made(40, 40), made(6, 40, "encoder-decoder")]

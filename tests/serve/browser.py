@@ -19,7 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+NEEDED = "needs Chromium: apt-get install chromium"
 
 PIPED = """
 import fcntl, os, sys
@@ -173,7 +176,8 @@ def browser(profile: Path) -> Iterator[Page]:
     options = [
         "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu",
         "--disable-dev-shm-usage", "--disable-background-networking", "--no-default-browser-check",
-        "--disable-extensions", "--hide-scrollbars", f"--user-data-dir={profile}", "about:blank",
+        "--disable-quic", "--disable-component-update", "--disable-sync", "--disable-extensions",
+        "--hide-scrollbars", f"--user-data-dir={profile}", "about:blank",
     ]  # fmt: skip
     if os.geteuid() == 0:
         options.insert(0, "--no-sandbox")

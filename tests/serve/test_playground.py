@@ -18,12 +18,12 @@ from fastapi import FastAPI
 from bertwright.serve.app import ROUTERS
 from bertwright.serve.docs_page import list_routes
 from tests.house.source import PACKAGE
-from tests.serve.browser import CHROMIUM, UNREADABLE, Page, browser
+from tests.serve.browser import CHROMIUM, NEEDED, UNREADABLE, Page, browser
 from tests.serve.fake_server import MODELS, Fake, fake_server
 
 FOLDER = PACKAGE / "serve" / "playground"
 TASK = {"name": "mood", "kind": "classification", "labels": ["bad", "good"]}
-chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in the PATH")
+chromium = pytest.mark.skipif(CHROMIUM is None, reason=NEEDED)
 
 PANELS = {
     "fill": ("text=Paris is [MASK]", "/fill-mask", "capital"),
