@@ -103,8 +103,8 @@ def test_no_scheduler_and_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
         list(map_on_cluster(make_square, [1], empty.scheduler_address))
 
 
-@pytest.mark.slow
-def test_a_scheduler_that_is_gone() -> None:
+def test_a_scheduler_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "SECONDS", 3)  # in which a client tries to reach it again
     started = start(1)
 
     def items() -> Iterator[int]:

@@ -55,7 +55,7 @@ def test_its_installed_form_runs_the_quickstart(wheel: Path, tmp_path: Path) -> 
     found = subprocess.check_output(command, env=environment, cwd=tmp_path, text=True)
     assert Path(found.strip()) == site / "bertwright" / "__init__.py"
     done = subprocess.run(
-        [sys.executable, "-m", "bertwright", "quickstart", "--minutes", "0.2", "--json"],
+        [sys.executable, "-m", "bertwright", "quickstart", "--minutes", "0.1", "--json"],
         env=environment,
         cwd=tmp_path,
         check=True,

@@ -90,13 +90,13 @@ def failures(lines: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.slow
 def test_all_parts_run(tmp_path: Path) -> None:
-    """All four, each check with a line that says whether it passed."""
+    """All three, each check with a line that says whether it passed."""
     rows = "\n".join(f"a {word} film\t{n % 2}" for n, word in enumerate(["good", "bad"] * 60))
     for name in ("train.tsv", "dev.tsv"):
         (tmp_path / name).write_text(f"sentence\tlabel\n{rows}\n")
     lines = call(tmp_path, "--minutes", "20", "--sst2", str(tmp_path))
     assert not failures(lines)
-    assert {each["part"] for each in lines} == {"call", "right", "speed", "use", "buys"}
+    assert {each["part"] for each in lines} == {"call", "speed", "use", "buys"}
     assert not [each for each in lines if "skipped" in each and each["what"] != "end"]
     by_name = {each["what"]: each for each in lines}
     assert by_name["card"]["bf16_tflops"] > 0
@@ -112,11 +112,10 @@ def test_all_parts_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_says_what_it_leaves_out(tmp_path: Path) -> None:
-    """A part without its data says so; without the peers their checks fail and ours pass."""
-    options = ("--parts", "use", "buys", "--minutes", "20")
+def test_a_peer_that_is_missing_costs_none_of_our_figures(tmp_path: Path) -> None:
+    """Without the peers their checks fail and ours pass."""
+    options = ("--parts", "use", "--minutes", "20")
     lines = call(tmp_path, *options, missing=(*MISSING, *PEERS))
-    assert any("--sst2" in each.get("skipped", "") for each in lines if each["what"] == "SST-2")
     failed = {each["what"] for each in lines if each.get("ok") is False}
     theirs = {"fine-tuning of transformers' model", "vectors by sentence-transformers, fp32"}
     assert theirs <= failed
@@ -126,4 +125,3 @@ def test_it_says_what_it_leaves_out(tmp_path: Path) -> None:
     for name in ("vectors, fp32", "fine-tuning", "generation", "beam search"):
         assert by_name[name]["ours"] > 0
     assert by_name["the engine of serving"]["ok"]
-    assert by_name["pre-training"]["ok"]

@@ -260,26 +260,21 @@ def test_a_weight_keeps_half_a_scale(axis: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("runtime", "name"),
-    [
-        *(("onnx", name) for name in ("encoder", "masked_lm", "next_sentence", *TASKS)),
-        *(("openvino", name) for name in ("encoder", "crf", "span")),
-    ],
+    "name", ["masked_lm", "mix-max", "mean-sqrt", "ulmfit", "crf", "span-mix", "choice"]
 )
-def test_every_head_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
+def test_heads_in_a_runtime(name: str, tmp_path: Path) -> None:
+    """Graphs of every shape and pooling; in torch `test_padded.py` runs those of all heads."""
     pytest.importorskip("onnxscript")
-    pytest.importorskip({"onnx": "onnxruntime"}.get(runtime, runtime))
+    pytest.importorskip("onnxruntime")
     model, out = write_model(tmp_path / "model", name), tmp_path / "out"
-    facts = export(model, out, runtime, head=name, int8=False)
+    facts = export(model, out, "onnx", head=name, int8=False)
     exported = open_exported(out, threads=1)
     assert compare(model, exported) < 1e-4
     assert (facts["crf"] is not None) == (name == "crf")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("runtime", "name"), [("onnx", "classes"), ("onnx", "crf"), ("openvino", "encoder")]
-)
+@pytest.mark.parametrize(("runtime", "name"), [("onnx", "crf"), ("openvino", "classes")])
 def test_int8_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     pytest.importorskip({"onnx": "onnxruntime"}.get(runtime, runtime))
@@ -292,15 +287,7 @@ def test_int8_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("system", "head"),
-    [
-        ("roberta", "masked_lm"),
-        ("distilbert", "encoder"),
-        ("electra", "task"),
-        ("albert", "encoder"),
-        ("mpnet", "encoder"),
-        ("modernbert", "masked_lm"),
-        ("modernbert", "encoder"),
-    ],
+    [("roberta", "task"), ("albert", "encoder"), ("mpnet", "encoder"), ("modernbert", "masked_lm")],
 )
 def test_the_family_in_a_runtime(system: str, head: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")

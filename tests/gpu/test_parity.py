@@ -1,20 +1,24 @@
-"""Does it run and is it right: the same numbers on the CPU and on the device, in float32 and in
-bf16, of every model that is trained by gradients, at tiny sizes.
+"""A GPU computes what the CPU does, in float32 and bf16: every model that is trained by gradients.
+
+`pytest -m gpu` runs these tests on a GPU. `pytest -m slow` runs them on the CPU, where a stand-in
+checks the arguments of CUDA's variable-length kernel and computes the same by plain products.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention import varlen
 
+from benchmarks.gpu.device import plain_attention, rehearse_flash, relative_error
 from bertwright.checkpoint import checkpoint
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.run import (
@@ -29,8 +33,10 @@ from bertwright.decoding.targets import TargetSearch
 from bertwright.decoding.texts import CausalDecoder
 from bertwright.nn.batch import Batch
 from bertwright.nn.features import pool
+from bertwright.nn.layers.dropout import drop
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Sequences
+from bertwright.nn.transformer import attention
 from bertwright.nn.transformer.attention import attend, attend_locally, attend_packed
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
@@ -38,14 +44,11 @@ from bertwright.train.loop import LoopConfig, Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position, encode_state, load_state
-
-from .device import Device, plain_attention, relative_error
-from .models import RUNS, TASKS, tiny_run, tiny_task
-from .record import Checks
+from tests.gpu.sample import RUNS, TASKS, TinyRun, tiny_run, tiny_task
 
 EXACT, ROUGH, MAXIMA = 1e-3, 0.1, 0.6
-"""Relative errors above which a check fails: of float32, of bf16 of tiny random models, and of bf16
-where a head takes the largest of numbers, as rounding makes another one the largest."""
+"""The largest relative errors: of float32, of bf16 of tiny random models, and of bf16 where a head
+takes the largest of numbers, as rounding makes another one the largest."""
 TAKES_MAXIMA = (
     "classification by an LSTM over a mix of layers",
     "classification by three poolings",
@@ -54,64 +57,55 @@ LENGTHS = [37, 21, 21, 16, 9, 3, 1]
 PREFIXES = [12, 8, 20, 3, 9, 1, 1]
 REACH = 5
 KEYS = [40, 25, 22, 16, 12, 7, 2]
-PLACES = ("cpu", "device")
+CPU = torch.device("cpu")
 
 
-def run(checks: Checks, device: Device) -> None:
-    """All checks, the ones that the rest builds on first."""
-    # else cuDNN computes LSTMs and convolutions of float32 in TF32, with 10 bits of a fraction
-    torch.backends.cudnn.allow_tf32 = False
-    for dtype in (torch.float32, torch.bfloat16):
-        name = str(dtype).removeprefix("torch.")
-        for width in (64, 8, 20, 128):
-            checks.run(
-                f"attention, {name}, heads of {width}",
-                lambda: check_attention(device, dtype, width),  # noqa: B023
-                most=15,
-            )
-    checks.run("dropout", lambda: check_dropout(device), most=10)
-    checks.run("pooling", lambda: check_pooling(device), most=10)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for system in RUNS:
-            checks.run(
-                f"training step of {system}",
-                lambda: check_system(device, system, folder),  # noqa: B023
-                most=12,
-            )
-        for task in TASKS:
-            checks.run(f"task: {task}", lambda: check_task(device, task), most=8)  # noqa: B023
-        for matrices in ("adamw", "muon"):
-            checks.run(
-                f"the training loop with {matrices}",
-                lambda: check_loop(device, matrices, folder),  # noqa: B023
-                most=12,
-            )
-        checks.run("a step that is not finite", lambda: check_bad_step(device, folder), most=10)
-        for system in ("gpt2", "gpt", "bert-ltr"):
-            checks.run(
-                f"generation by {system}",
-                lambda: check_generation(device, system, folder),  # noqa: B023
-                most=10,
-            )
-        for system in ("transformer", "seq2seq"):
-            checks.run(
-                f"translation by {system}",
-                lambda: check_translation(device, system, folder),  # noqa: B023
-                most=10,
-            )
-        checks.run("resuming elsewhere", lambda: check_resuming(device, folder), most=15)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("cpu", marks=pytest.mark.slow),
+        pytest.param("cuda", marks=pytest.mark.gpu),
+    ],
+)
+def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """The GPU, or the CPU with a stand-in for the variable-length kernel."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a GPU that PyTorch sees")
+    with pytest.MonkeyPatch.context() as patch:
+        # else cuDNN computes LSTMs and convolutions of float32 in TF32, with 10 bits of a fraction
+        patch.setattr(torch.backends.cudnn, "allow_tf32", False)
+        if request.param == "cpu":
+            patch.setattr(attention, "takes_flash", attention.takes_flash)
+            patch.setattr(varlen, "varlen_attn", varlen.varlen_attn)
+            rehearse_flash()  # undone with the patch
+        yield torch.device(request.param)
+    attention._has_windows.cache_clear()
 
 
-def _within(errors: dict[str, float], most: float) -> dict[str, Any]:
-    """Figures of a check: is the largest error small enough?"""
-    worst = max(errors.values())
-    return {"ok": worst <= most, "worst": worst, "allowed": most, "errors": errors}
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the data of the tiny runs are."""
+    return tmp_path_factory.mktemp("parity")
 
 
-def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str, Any]:
-    """All kinds of attention over sequences of mixed lengths, and their gradients, against the
-    formula in float64."""
+@pytest.fixture
+def bert(folder: Path) -> tuple[TinyRun, list[Batch]]:
+    """A tiny BERT and two micro-batches."""
+    tiny = tiny_run("bert", folder)
+    return tiny, [tiny.batch(8), tiny.batch(5)]
+
+
+def assert_within(errors: dict[str, float], most: float) -> None:
+    """None of the errors is larger, or no number."""
+    assert {name: error for name, error in errors.items() if not error <= most} == {}
+
+
+@pytest.mark.parametrize("width", [64, 8, 20, 128])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_attention_of_every_kind_is_the_formula(
+    device: torch.device, dtype: torch.dtype, width: int
+) -> None:
+    """Over sequences of mixed lengths, with gradients, against float64."""
     generator = torch.Generator().manual_seed(width)
     heads = 3
     errors: dict[str, float] = {}
@@ -136,9 +130,9 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
         reach = REACH if kind == "local" else -1
         expected = _by_formula(exact, lengths, causal, prefixes, reach)
         wanted = torch.autograd.grad(expected, exact, upstream.double())
-        there = [x.to(device.device).requires_grad_() for x in (q, keys, values)]
-        queries = Sequences(LENGTHS, device.device, prefixes)
-        of_keys = queries if lengths is LENGTHS else Sequences(lengths, device.device)
+        there = [x.to(device).requires_grad_() for x in (q, keys, values)]
+        queries = Sequences(LENGTHS, device, prefixes)
+        of_keys = queries if lengths is LENGTHS else Sequences(lengths, device)
         if kind == "local":
             found = attend_locally([torch.stack(there, 1)], queries, reach)
         elif lengths is LENGTHS:
@@ -150,7 +144,7 @@ def check_attention(device: Device, dtype: torch.dtype, width: int) -> dict[str,
         errors[kind] = relative_error(found, expected)
         pairs = zip("qkv", given, wanted, strict=True)
         errors |= {f"{kind}, d{name}": relative_error(a, b) for name, a, b in pairs}
-    return _within(errors, 1e-4 if dtype == torch.float32 else 2e-2)
+    assert_within(errors, 1e-4 if dtype == torch.float32 else 2e-2)
 
 
 def _by_formula(
@@ -170,13 +164,10 @@ def _by_formula(
     return torch.cat(found).flatten(1)
 
 
-def check_dropout(device: Device) -> dict[str, Any]:
-    """The fraction that is dropped, the mean that stays, and the gradient, of numbers and of the
-    probabilities of attention."""
-    from bertwright.nn.layers.dropout import drop
-
+def test_dropout_keeps_the_mean_and_has_its_gradient(device: torch.device) -> None:
+    """Of numbers, and of the probabilities of attention."""
     torch.manual_seed(0)
-    x = torch.ones(1 << 20, device=device.device, requires_grad=True)
+    x = torch.ones(1 << 20, device=device, requires_grad=True)
     y = drop(x, 0.1)
     (gradient,) = torch.autograd.grad(y.sum(), x)
     errors = {
@@ -184,24 +175,24 @@ def check_dropout(device: Device) -> dict[str, Any]:
         "mean": abs(float(y.detach().mean()) - 1),
         "gradient": relative_error(gradient, y),
     }
-    sequences = Sequences([64] * 16, device.device)
-    qkv = torch.zeros(1024, 3 * 64, device=device.device)
+    sequences = Sequences([64] * 16, device)
+    qkv = torch.zeros(1024, 3 * 64, device=device)
     qkv[:, 128:] = 1.0
     attended = attend_packed([qkv.view(1024, 3, 4, -1)], sequences, dropout=0.1)
     errors["mean of attention"] = abs(float(attended.mean()) - 1)
-    return _within(errors, 0.02)
+    assert_within(errors, 0.02)
 
 
-def check_pooling(device: Device) -> dict[str, Any]:
-    """Every pooling, over mixed lengths."""
+def test_every_pooling(device: torch.device) -> None:
+    """Over mixed lengths."""
     x = torch.randn(sum(LENGTHS), 16, generator=torch.Generator().manual_seed(0))
     errors = {}
     for pooling in ("cls", "last", "mean", "mean-sqrt", "max", "weighted", "cls+mean+max"):
         expected = pool(x, Sequences(LENGTHS), pooling, PREFIXES)
-        there = x.to(device.device)
-        found = pool(there, Sequences(LENGTHS, device.device), pooling, PREFIXES)
+        there = x.to(device)
+        found = pool(there, Sequences(LENGTHS, device), pooling, PREFIXES)
         errors[pooling] = relative_error(found, expected)
-    return _within(errors, 1e-5)
+    assert_within(errors, 1e-5)
 
 
 def losses_and_gradients(
@@ -214,7 +205,7 @@ def losses_and_gradients(
     with torch.autocast(device.type, torch.bfloat16, enabled=low):
         losses = learner(batch)
     means = {name: loss.total / max(1, loss.count) for name, loss in losses.items()}
-    torch.stack(list(means.values())).sum().backward()  # type: ignore[no-untyped-call]
+    torch.stack(list(means.values())).sum().backward()
     gradients = {
         name: p.grad.detach().clone()
         for name, p in learner.named_parameters()
@@ -223,44 +214,32 @@ def losses_and_gradients(
     return {name: mean.detach() for name, mean in means.items()}, gradients
 
 
-def compare(
-    learner: Learner,
-    batch_on: Callable[[torch.device], Any],
-    device: Device,
-    rough: float = ROUGH,
-) -> dict[str, Any]:
-    """One learner on the CPU in float32 and on the device in both precisions."""
-    cpu = torch.device("cpu")
-    moved = copy.deepcopy(learner).to(device.device)
-    expected, gradients = losses_and_gradients(learner, batch_on(cpu), cpu)
-    figures: dict[str, Any] = {"ok": True}
-    batch = batch_on(device.device)
-    for name, low, most in (("fp32", False, EXACT), ("bf16", True, rough)):
-        losses, found = losses_and_gradients(moved, batch, device.device, low)
-        own = {f"{key} loss": relative_error(losses[key], expected[key]) for key in expected}
-        flat = [torch.cat([x.double().cpu().flatten() for x in (g[n] for n in gradients)])
-                for g in (found, gradients)]  # fmt: skip
-        own["gradient"] = relative_error(*flat)
-        least = 1e-4 * float(flat[1].norm())  # below it all is rounding
-        some = [n for n in gradients if float(gradients[n].norm()) > least]
-        worst = max(some, key=lambda n: relative_error(found[n], gradients[n]))
-        figures[name] = _within(own, most) | {
-            "worst_parameter": worst,
-            "worst_parameter_error": relative_error(found[worst], gradients[worst]),
-        }
-        figures["ok"] = figures["ok"] and figures[name]["ok"] and found.keys() == gradients.keys()
-    return figures
+def compare(learner: Learner, batch: Any, device: torch.device, rough: float) -> None:
+    """One learner has the same losses and gradients on the device in both precisions."""
+    moved = copy.deepcopy(learner).to(device)
+    expected, gradients = losses_and_gradients(learner, batch.to(CPU), CPU)
+    for low, most in ((False, EXACT), (True, rough)):
+        losses, found = losses_and_gradients(moved, batch.to(device), device, low)
+        assert found.keys() == gradients.keys()
+        errors = {f"{key} loss": relative_error(losses[key], expected[key]) for key in expected}
+        ours, theirs = (
+            torch.cat([of[name].double().cpu().flatten() for name in gradients])
+            for of in (found, gradients)
+        )
+        assert_within(errors | {"gradient": relative_error(ours, theirs)}, most)
 
 
-def check_system(device: Device, system: str, folder: Path) -> dict[str, Any]:
-    """Losses and gradients of a system's own objectives on its own instances."""
+@pytest.mark.parametrize("system", RUNS)
+def test_a_training_step_of_a_system(device: torch.device, system: str, folder: Path) -> None:
+    """Losses and gradients of its own objectives on its own instances."""
     tiny = tiny_run(system, folder)
-    return compare(tiny.learner(), tiny.batch().to, device)
+    compare(tiny.learner(), tiny.batch(), device, ROUGH)
 
 
-def check_task(device: Device, name: str) -> dict[str, Any]:
+@pytest.mark.parametrize("task", TASKS)
+def test_a_training_step_of_a_task(device: torch.device, task: str) -> None:
     """The same of a task head over a BERT."""
-    return compare(*tiny_task(name), device, MAXIMA if name in TAKES_MAXIMA else ROUGH)
+    compare(*tiny_task(task), device, MAXIMA if task in TAKES_MAXIMA else ROUGH)
 
 
 class Batches:
@@ -279,7 +258,7 @@ def make_trainer(
     learner: Learner, batches: list[Batch], place: torch.device, matrices: str, steps: int
 ) -> Trainer:
     """The training loop itself over such steps."""
-    config = OptimizerConfig(matrices=matrices)  # type: ignore[arg-type]
+    config = OptimizerConfig(matrices=matrices)
     optimizers = make_optimizers(learner, config)
     never = 10**9
     loop = LoopConfig(
@@ -311,37 +290,35 @@ def make_trainer(
     )
 
 
-def _batches(folder: Path) -> tuple[Any, list[Batch]]:
-    tiny = tiny_run("bert", folder)
-    phase_rows = [tiny.batch(8), tiny.batch(5)]
-    return tiny, phase_rows
-
-
 def _weights(learner: Learner) -> Tensor:
     return torch.cat([p.detach().double().cpu().flatten() for p in learner.parameters()])
 
 
-def check_loop(device: Device, matrices: str, folder: Path) -> dict[str, Any]:
-    """Four steps of the training loop, with its optimizers, clipping and late reading: the change
-    of all weights, as on the CPU."""
-    tiny, batches = _batches(folder)
+@pytest.mark.parametrize("matrices", ["adamw", "muon"])
+def test_four_steps_of_the_loop(
+    device: torch.device, matrices: str, bert: tuple[TinyRun, list[Batch]]
+) -> None:
+    """With its optimizers, clipping and late reading: the change of all weights."""
+    tiny, batches = bert
     start = _weights(tiny.learner())
     changes: list[Tensor] = []
-    for place in (torch.device("cpu"), device.device):
+    for place in (CPU, device):
         learner = tiny.learner().to(place)
         trainer = make_trainer(learner, batches, place, matrices, 4)
-        trainer.reads_late = trainer.reads_late or (device.smoke and bool(changes))
+        trainer.reads_late = bool(changes)
         trainer.run(Position())
         changes.append(_weights(learner) - start)
     # the first steps of AdamW are of the sign of a gradient, also where that is rounding alone
-    return _within({"change of weights": relative_error(changes[1], changes[0])}, 0.05)
+    assert relative_error(changes[1], changes[0]) <= 0.05
 
 
-def check_bad_step(device: Device, folder: Path) -> dict[str, Any]:
-    """A step whose loss is infinite leaves the weights as they were, and the next ones go on."""
-    tiny, batches = _batches(folder)
-    learner = tiny.learner().to(device.device)
-    trainer = make_trainer(learner, batches, device.device, "muon", 3)
+def test_a_step_that_is_not_finite_is_left_out(
+    device: torch.device, bert: tuple[TinyRun, list[Batch]]
+) -> None:
+    """It leaves the weights as they were, and the next ones go on."""
+    tiny, batches = bert
+    learner = tiny.learner().to(device)
+    trainer = make_trainer(learner, batches, device, "muon", 3)
     trainer.reads_late = True
     forward, calls, states = learner.forward, [0], []
 
@@ -357,20 +334,20 @@ def check_bad_step(device: Device, folder: Path) -> dict[str, Any]:
     position = trainer.run(Position())
     moved = [relative_error(b, a) for a, b in ((states[0], states[2]), (states[2], states[4]))]
     last = relative_error(_weights(learner), states[4])
-    one_step = sum(int(each.num_tokens) for each in batches)
-    return {
-        "ok": moved[0] > 0 and moved[1] == 0 and 0 < last < 1 and position.tokens == 2 * one_step,
-        "moved": [*moved, last],
-    }
+    assert moved[0] > 0 == moved[1]
+    assert 0 < last < 1
+    assert position.tokens == 2 * sum(int(each.num_tokens) for each in batches)
 
 
-def check_generation(device: Device, system: str, folder: Path) -> dict[str, Any]:
-    """Greedy texts and beams over a cache, prompts of mixed lengths: the tokens that the CPU
-    chooses."""
+@pytest.mark.parametrize("system", ["gpt2", "gpt", "bert-ltr"])
+def test_generation_chooses_the_same_tokens(
+    device: torch.device, system: str, folder: Path
+) -> None:
+    """Over a cache, with prompts of mixed lengths."""
     tiny = tiny_run(system, folder)
     prompts = [list(range(5, 5 + n)) for n in (12, 9, 9, 4, 2)]
     found = []
-    for place in (torch.device("cpu"), device.device):
+    for place in (CPU, device):
         learner = tiny.learner().to(place).eval().requires_grad_(False)
         head: Any = learner.objectives["next_token"]
         decoder = CausalDecoder(learner.encoder, head)
@@ -381,53 +358,49 @@ def check_generation(device: Device, system: str, folder: Path) -> dict[str, Any
             while len(flight):
                 flight.step()
         found.append([row.ids for row in rows])
-    return _agree(found)
+    assert_nearly_all_agree(*found)
 
 
-def check_translation(device: Device, system: str, folder: Path) -> dict[str, Any]:
-    """Beam search over a decoder: the targets that the CPU finds."""
+@pytest.mark.parametrize("system", ["transformer", "seq2seq"])
+def test_beam_search_finds_the_same_targets(
+    device: torch.device, system: str, folder: Path
+) -> None:
     tiny = tiny_run(system, folder)
     tokenizer = load_tokenizer(tiny.shards.tokenizer_folder)
     sources = [[2, *range(6, 6 + n), 3] for n in (9, 7, 4, 2)]
     found = []
-    for place in (torch.device("cpu"), device.device):
+    for place in (CPU, device):
         learner = tiny.learner().to(place).eval().requires_grad_(False)
         search = TargetSearch(learner, tokenizer, 4096)
         steps = search.begin(sources, [14] * len(sources), 4, 0.6)
         found.append([best[0].ids for best in finish(steps)])
-    return _agree(found)
+    assert_nearly_all_agree(*found)
 
 
-def _agree(found: list[list[list[int]]]) -> dict[str, Any]:
-    ours, theirs = found
-    same = sum(a == b for a, b in zip(ours, theirs, strict=True))
-    # of random weights two tokens may be nearly as likely: one text may differ
-    return {"ok": same >= len(ours) - 1, "texts": len(ours), "same": same}
+def assert_nearly_all_agree(ours: list[list[int]], theirs: list[list[int]]) -> None:
+    """Of random weights two tokens may be nearly as likely: one text may differ."""
+    assert sum(a == b for a, b in zip(ours, theirs, strict=True)) >= len(ours) - 1
 
 
-def check_resuming(device: Device, folder: Path) -> dict[str, Any]:
+def test_a_run_resumes_on_the_other_device(
+    device: torch.device, bert: tuple[TinyRun, list[Batch]], tmp_path: Path
+) -> None:
     """Two steps on one device, saved, two more on the other: the weights of four on the CPU."""
-    tiny, batches = _batches(folder)
-    cpu = torch.device("cpu")
+    tiny, batches = bert
     straight = tiny.learner()
     start = _weights(straight)
-    make_trainer(straight, batches, cpu, "muon", 4).run(Position())
-    expected, errors = _weights(straight) - start, {}
-    for name, first, second in (
-        ("from the device to the CPU", device.device, cpu),
-        ("from the CPU to the device", cpu, device.device),
-    ):
+    make_trainer(straight, batches, CPU, "muon", 4).run(Position())
+    expected = _weights(straight) - start
+    for first, second in ((device, CPU), (CPU, device)):
         learner = tiny.learner().to(first)
         trainer = make_trainer(learner, batches, first, "muon", 2)
         position = trainer.run(Position())
         files = encode_state(position, learner, trainer.optimizers, trainer.ranks)
-        with tempfile.TemporaryDirectory() as place:
-            checkpoint.save(
-                Path(place), learner, tiny.shards.tokenizer_folder, "", extra_files=files
-            )
-            again = checkpoint.load(place, list(learner.objectives)).learner.to(second)
-            trainer = make_trainer(again, batches, second, "muon", 4)
-            position = load_state(Path(place), again, trainer.optimizers)
+        place = tmp_path / f"from-{first.type}-{second.type}"
+        place.mkdir(exist_ok=True)
+        checkpoint.save(place, learner, tiny.shards.tokenizer_folder, "", extra_files=files)
+        again = checkpoint.load(place, list(learner.objectives)).learner.to(second)
+        trainer = make_trainer(again, batches, second, "muon", 4)
+        position = load_state(place, again, trainer.optimizers)
         trainer.run(replace(position, finished=False))
-        errors[name] = relative_error(_weights(again) - start, expected)
-    return _within(errors, 0.05)
+        assert relative_error(_weights(again) - start, expected) <= 0.05
