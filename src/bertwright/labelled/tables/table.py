@@ -211,7 +211,7 @@ def open_form(
     `text`.
     """
     if isinstance(path, Rows):
-        return Source(path.name, Path(path.name), json=path.rows), "json"
+        return Source(path.name, Path(path.name), json=path.rows, report=path.report), "json"
     by_suffix = FORMS.get(suffix_of(path))
     if "parquet" in (form, None if form else by_suffix):
         form = "parquet"
