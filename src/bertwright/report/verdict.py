@@ -41,7 +41,7 @@ class Tested(NamedTuple):
     """What it has right, as the beginning of "... in 90% (of 200)"."""
     right: float
     """The fraction that is right."""
-    count: int
+    cases: int
     chance: float
     """The fraction that is right without training."""
     enough: float
@@ -50,7 +50,7 @@ class Tested(NamedTuple):
     @property
     def ends(self) -> tuple[float, float]:
         """The 95 % interval of the fraction."""
-        return wilson(self.right, self.count)
+        return wilson(self.right, self.cases)
 
     @property
     def answer(self) -> str:
@@ -61,7 +61,7 @@ class Tested(NamedTuple):
     def __str__(self) -> str:
         low, high = self.ends
         return (
-            f"{self.what} in {self.right:.1%} of {self.count:,} (95% interval {100 * low:.1f} to "
+            f"{self.what} in {self.right:.1%} of {self.cases:,} (95% interval {100 * low:.1f} to "
             f"{100 * high:.1f}; without training {100 * self.chance:.3g}, enough "
             f"{100 * self.enough:.3g})"
         )
