@@ -158,7 +158,8 @@ def test_usage_ends_with_2(
 
 
 def test_bad_data_ends_with_4(tmp_path: Path, pretrain: Ran) -> None:
-    assert "is no built corpus" in pretrain(tmp_path, tmp_path / "run", "--steps", "1", code=4).err
+    error = pretrain(tmp_path, tmp_path / "run", "--steps", "1", code=4).err
+    assert_names(error, tmp_path, "bertwright data build")
 
 
 @pytest.mark.parametrize("named", ["model", "model in a file", "init", "run", "latest", "file"])
