@@ -7,7 +7,7 @@ The tasks, and their epochs, batches, lengths and strides are those of
 `experiments/finetuning/settings.py`; of each the first examples after a shuffle, a quarter of them
 where batches are of 8 and not 32 (SQuAD: questions). transformers runs as published: dynamic
 padding, dropout 0.1 also of attention probabilities, its default attention, float32 (its default).
-Ours runs by its default precision (bf16 where that is measured to be faster) and in float32.
+Ours runs by its default precision (bf16 where the hardware multiplies it faster) and in float32.
 `--bf16`: also the Trainer under bf16 autocast, and ours in bf16 with attention dropout as the peer.
 Seconds are of training alone, as both sides count them. Every side is a process of its own; sides
 take turns, and the best of the rounds counts. Prints the machine, then one JSON line a task.
