@@ -72,7 +72,7 @@ def ours(system: str, seed: int, data: str, out: Path) -> tuple[WordTable, dict[
         keys |= {**more, "subsample": SUBSAMPLE}
     config = values.from_dict(trainable()[system_of_model(model)], keys)
     cpu = time.process_time()
-    run = pretrain(config, print, overwrite=True, counts_start=False)
+    run = pretrain(config, print, overwrite=True)
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     spent = {"seconds": records[-1]["seconds"], "processor": time.process_time() - cpu}
     return open_words(run), spent

@@ -75,9 +75,9 @@ def multiplies_bfloat16(device: torch.device) -> bool:
     A processor with AVX-512 alone computes such products too, but more slowly.
     """
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if platform.machine().lower() in ("x86_64", "amd64"):
-        return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+        return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
     arm = sys.platform == "linux" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return arm and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
