@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from scipy.stats import binomtest
 
 from bertwright.report.numbers import baseline_title, show, spread, title
 from bertwright.report.verdict import (
@@ -16,7 +15,6 @@ from bertwright.report.verdict import (
     next_steps,
     pretraining_verdict,
     verdict,
-    wilson,
 )
 
 
@@ -134,21 +132,6 @@ def test_what_pre_training_has_learned(
     assert re.search(shown, found.sentence)
 
 
-def test_intervals_are_wilsons() -> None:
-    for right, count in ((0, 7), (3, 7), (120, 131), (50, 50)):
-        ends = binomtest(right, count).proportion_ci(method="wilson")
-        assert wilson(right / count, count) == pytest.approx((ends.low, ends.high), abs=1e-7)
-
-
-def test_few_predictions_are_not_enough() -> None:
-    records = [{"split": "dev", "masked_lm.accuracy": 0.15}]
-    level = {"masked_lm.accuracy": 0.1}
-    assert pretraining_verdict(records, level, {"masked_lm.accuracy": 5000}).answer == "yes"
-    found = pretraining_verdict(records, level, {"masked_lm.accuracy": 50})
-    assert found.answer == "no"
-    assert "95% interval" in found.sentence
-
-
 def test_losses_without_accuracy_are_not_compared() -> None:
     assert pretraining_verdict([{"split": "dev", "skip_gram.loss": 2.0}]) == ("unknown", "")
     assert pretraining_verdict([]).answer == "unknown"
@@ -216,3 +199,20 @@ def test_a_fitted_head_has_no_rate_to_change() -> None:
     fitted = next_steps(results | {"fit": {"C": 0.1}})
     assert "--learning-rate" not in fitted
     assert "--transfer finetune" in fitted
+
+
+@pytest.mark.parametrize(
+    ("record", "levels", "names_the_option"),
+    [
+        ({"split": "train", "next_token.accuracy": 0.2}, {"next_token.accuracy": 0.1}, True),
+        # a sampled softmax is trained without an accuracy
+        ({"split": "train", "next_token.loss": 6.0}, {"next_token.accuracy": 0.1}, True),
+        ({"split": "train", "loss": 6.0}, {}, False),
+    ],
+)
+def test_without_held_out_text_nothing_is_known(
+    record: dict[str, Any], levels: dict[str, float], names_the_option: bool
+) -> None:
+    found = pretraining_verdict([record], levels)
+    assert found.answer == "unknown"
+    assert ("--validation.fraction" in found.sentence) is names_the_option

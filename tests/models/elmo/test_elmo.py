@@ -11,14 +11,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from bertwright.config.run import OptimizerConfig
 from bertwright.data.batch import collate
 from bertwright.errors import ConfigError
 from bertwright.models.elmo.both_directions import BothDirections
-from bertwright.models.elmo.config import ElmoConfig, ElmoRun
+from bertwright.models.elmo.config import PRESETS, ElmoConfig, ElmoRun
 from bertwright.models.elmo.encoder import Elmo
 from bertwright.nn.layers.characters import character_ids
 from bertwright.nn.layers.recurrent import ClippedLstm
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.train.optim import make_optimizers
 
 TOKENS = ["[UNK]", "[B]", "[E]", "a", "the", "straße", "internationally", "x" * 40]
 CONFIG = ElmoConfig(
@@ -152,6 +154,50 @@ def test_an_lstm_that_never_clips_is_pytorchs(direction: str, projection: int) -
 def test_a_projection_is_narrower_than_the_cell() -> None:
     with pytest.raises(ConfigError, match=r"projection_dim.*7.*dim"):
         replace(CONFIG, projection_dim=CONFIG.dim)
+
+
+def test_training_samples_the_softmax_and_evaluation_does_not() -> None:
+    assert PRESETS["elmo"].negative_samples == 8192  # as published
+    assert 0 < PRESETS["elmo-mini"].negative_samples < 8192
+    chance = torch.Generator().manual_seed(0)
+    batch: Any = SimpleNamespace(
+        tokens=torch.randint(0, 40, (9,), generator=chance), positions=torch.arange(8)
+    )
+    encoded: Any = SimpleNamespace(last=torch.randn(9, 4, generator=chance))
+
+    def losses(samples: int, training: bool) -> list[float]:
+        torch.manual_seed(0)
+        head = BothDirections(2, 40, both=True, samples=samples).train(training)
+        found = [head(encoded, batch) for _ in range(2)]
+        is_sampled = training and 0 < samples < 40
+        assert [loss.correct is None for loss in found] == [is_sampled] * 2
+        return [float(loss.total.detach()) for loss in found]
+
+    whole = losses(0, training=True)
+    assert whole[0] == whole[1]
+    sampled = losses(8, training=True)
+    assert sampled[0] != sampled[1]
+    assert losses(8, training=False) == whole
+    # drawing as many samples as there are tokens would cost more and give less
+    assert losses(40, training=True) == losses(8192, training=True) == whole
+
+
+def test_muon_does_not_move_the_tokens_that_were_not_drawn() -> None:
+    torch.manual_seed(0)
+    head = BothDirections(16, 300, both=False, samples=20)
+    batch: Any = SimpleNamespace(tokens=torch.arange(9), positions=torch.arange(8))
+    encoded: Any = SimpleNamespace(last=torch.randn(9, 16))
+    optimizers = make_optimizers(head, OptimizerConfig(weight_decay=0.0))
+    (group,) = optimizers.parts[1].param_groups
+    assert [id(parameter) for parameter in group["params"]] == [id(head.output.weight)]
+    before = head.output.weight.detach().clone()
+    head(encoded, batch).total.backward()
+    gradient = head.output.weight.grad
+    assert gradient is not None
+    optimizers.step()
+    drawn, moved = gradient.any(1), (head.output.weight.detach() != before).any(1)
+    assert 8 < int(drawn.sum()) < 40
+    assert torch.equal(drawn, moved)
 
 
 def test_samples_hold_the_last_word_that_stands_for_many() -> None:

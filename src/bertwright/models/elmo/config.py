@@ -63,9 +63,9 @@ class ElmoConfig:
     """Read in both directions, or only from left to right (TagLM's forward language model)."""
     hidden_dropout_prob: float = 0.1
     """Dropout of the inputs and outputs of the LSTMs."""
-    negative_samples: int = 0
-    """Number of negative samples of the sampled softmax in training; 0: a softmax over the whole
-    vocabulary. Published: 8,192.
+    negative_samples: int = 8192
+    """Number of negative samples of the sampled softmax in training, as published; 0, or as many as
+    there are predicted tokens: a softmax over all of these.
     """
 
     def __post_init__(self) -> None:
@@ -88,12 +88,22 @@ class ElmoConfig:
         at_least(self, max(width for width, _ in self.filters) + 2, "max_characters_per_token")
 
 
+MINI_SAMPLES = 1024
+"""The negative samples of `elmo-mini`, which predict best after equal minutes on a CPU
+(`docs/systems/elmo.md`).
+"""
 _NARROW = ((1, 16), (2, 16), (3, 32), (4, 64), (5, 64))
 
 
 PRESETS = {
     "elmo-mini": ElmoConfig(
-        filters=_NARROW, n_highway=1, dim=256, projection_dim=128, cell_clip=0.0, proj_clip=0.0
+        filters=_NARROW,
+        n_highway=1,
+        dim=256,
+        projection_dim=128,
+        cell_clip=0.0,
+        proj_clip=0.0,
+        negative_samples=MINI_SAMPLES,
     ),
     "elmo-small": ElmoConfig(n_highway=1, dim=1024, projection_dim=128),
     "elmo": ElmoConfig(),

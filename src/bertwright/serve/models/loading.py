@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from bertwright.config.serve import ServeConfig
-from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem
 from bertwright.serve.errors import HttpError
@@ -139,10 +138,7 @@ def one_batch(engine: Engine, tokens: int) -> QueuedItem:
     """Return one text whose windows have so many tokens in all, which is a batch of its own."""
     length = min(32, engine.vector_tokens)
     windows = [[0] * length for _ in range(-(-tokens // length))]
-    config = replace(engine.default, prompt="")
-    if engine.lacks(config.numbers(engine.top)):
-        config = VectorConfig((engine.top,))
-    output = Vectors(engine, config)
+    output = Vectors(engine, replace(engine.default, prompt=""))
     item = RequestItem(output, windows, None, [0] * len(windows))
     return QueuedItem(engine, item, item.tokens)
 
