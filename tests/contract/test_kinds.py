@@ -30,7 +30,7 @@ ROWS: dict[str, list[Any]] = {
     "span": [("c ?", "a b j d", "j"), ("c ?", "a b d", "")] * 6,
     "multiple-choice": [("d", ["a", "b"], n % 2) for n in range(12)],
     "generation": [("a b", "b a"), ("c", "c")] * 6,
-    "similarity": [(f"a b {'c ' * (n % 4)}", f"a {'d ' * n}", n % 4) for n in range(12)],
+    "similarity": [(f"a b {'c ' * (n % 4)}", f"a {'d ' * n}", n % 4 / 4) for n in range(12)],
     toy_kind.NAME: [(f"{'a ' * (n % 4)}b", n % 4) for n in range(12)],
 }
 """Rows as tuples to train on."""
