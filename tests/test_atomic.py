@@ -24,7 +24,7 @@ from bertwright.atomic import (
     write_manifest,
 )
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
-from tests.raising import raises
+from tests.raising import assert_names, raises
 
 
 def test_a_file_takes_its_place_at_the_end(tmp_path: Path) -> None:
@@ -176,8 +176,9 @@ def test_a_source_stays(tmp_path: Path) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "run")
     for out in (tmp_path / "run", tmp_path / "run" / "model", tmp_path / "link"):
-        with pytest.raises(ConfigError, match="read"):
+        with pytest.raises(ConfigError) as caught:
             refuse_source(out, tmp_path / "run" / "model")
+        assert_names(caught.value, tmp_path / "run" / "model", f"{out} ", "--out")
     refuse_source(tmp_path / "run" / "model" / "new", tmp_path / "run" / "model")
 
 

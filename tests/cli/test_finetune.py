@@ -41,13 +41,13 @@ def test_what_it_says(tiny: Path, files: Files, tmp_path: Path, ran: Ran, json_o
     ):
         assert part in output.out
     assert "JSON lines" in output.err
-    assert "best baseline" in output.err
     assert f"bertwright predict --model '{out}'" in output.err
     warnings = [line for line in output.err.splitlines() if line.startswith("warning")]
     assert len(warnings) == len(set(warnings))
     assert "exists already" in ran(*words, code=2).err
     results = json_of(*words, "--overwrite")
     assert results == json.loads((out / "results.json").read_text())
+    assert verdict.verdict(results).sentence in output.err
     assert [seed["seed"] for seed in results["seeds"]] == [1, 2]
     assert list(load(out).tasks) == ["mood"]
 

@@ -177,11 +177,13 @@ def test_overwrite_takes_nothing_but_its_own(tmp_path: Path, ran: Ran) -> None:
     assert "is no quickstart" in ran("quickstart", "--out", tmp_path, "--overwrite", code=2).err
     assert (tmp_path / "corpus" / "mine.txt").read_text() == "mine"
     quick = tmp_path / "quick"
-    paths = recipe.begin(quick)
-    paths.run.mkdir()
-    (quick / "notes.txt").write_text("mine")
-    recipe.begin(quick, overwrite=True)
-    assert sorted(p.name for p in quick.iterdir()) == ["notes.txt", "quickstart.json"]
+    with recipe.begin(quick) as paths:
+        paths.run.mkdir()
+        (quick / "notes.txt").write_text("mine")
+        assert "another process" in ran("quickstart", "--out", quick, "--overwrite", code=2).err
+        assert paths.run.is_dir()
+    with recipe.begin(quick, overwrite=True):
+        assert sorted(p.name for p in quick.iterdir()) == ["notes.txt", "quickstart.json"]
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])

@@ -11,6 +11,7 @@ The commit that renames a key of a file adds a row to `CHANGES` and rewrites the
     Renamed("task.json", "tasks/*/head/size", "tasks/*/head/hidden_size"),
     Removed("metrics.jsonl", "memory_gb"),
     Added("bert*/config.toml", "architecture/pooler", "none"),
+    Added("shards/*/MANIFEST.json", "report/zero_bytes", 0),
 
 A row holds for all files of a name, or for those of a run (`bert/config.toml`, with wildcards), and
 for what `expected` holds of them: its `config`, its `end/records` and its `end/results`. A use is
@@ -19,7 +20,7 @@ any element. Rows are applied in order, and a second time change nothing. When t
 from a later commit, rows that were in its table may go.
 
 Only keys are rewritten. No value changes, files of tensors are refused, and so are new keys
-anywhere but in configurations. Sizes and hashes of rewritten files are renewed in the
+anywhere but in configurations and manifests. Sizes and hashes of rewritten files are renewed in the
 `MANIFEST.json` that lists them, and the hash of a manifest of shards in the `environment.json` of
 the runs on them.
 """
@@ -40,8 +41,8 @@ import tomli_w
 
 Json = Any
 MANIFEST, ENVIRONMENT = "MANIFEST.json", "environment.json"
-CONFIGURATIONS = ("config.toml", "config.json", "task.json")
-"""Files that hold no figure: only they may have a new key."""
+CONFIGURATIONS = ("config.toml", "config.json", "task.json", MANIFEST)
+"""Files that hold nothing a model computes: only they may have a new key."""
 STYLES: tuple[Callable[[Json], str], ...] = (
     lambda x: json.dumps(x, indent=1) + "\n",
     lambda x: json.dumps(x, indent=2) + "\n",
@@ -103,7 +104,7 @@ class Removed:
 
 @dataclass(frozen=True)
 class Added:
-    """A key of a configuration that is new, with the value under which a run is as it was."""
+    """A key that is new, with the value under which a run or a corpus is as it was."""
 
     file: str
     key: str

@@ -60,3 +60,32 @@ def test_what_cannot_be_read(reviews: Path, tmp_path: Path) -> None:
     for path, kind in ((tmp_path / "none", "classification"), (reviews, "tagging")):
         with pytest.raises(DataError, match="is a folder; expected a file"):
             parse(path, kind)  # type: ignore[arg-type]
+
+
+def test_texts_without_a_class_are_left_out(reviews: Path) -> None:
+    """As in IMDb's folder `train`."""
+    before = parse(reviews, "classification")
+    (reviews / "unsup").mkdir()
+    (reviews / "unsup" / "1.txt").write_text("who knows")
+    (reviews / "urls_pos.txt").write_text("example.org\n")
+    read = parse(reviews, "classification")
+    assert read.examples == before.examples
+    assert [each for each in read.warnings if "1 left out" in each and "'unsup'" in each]
+    assert len([*parse_stream(reviews, "classification").examples]) == len(before.examples) + 2
+
+
+def test_folders_of_train_and_test_are_no_classes(reviews: Path, tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    reviews.rename(tmp_path / "whole" / "train")
+    (tmp_path / "whole" / "test" / "pos").mkdir(parents=True)
+    (tmp_path / "whole" / "test" / "pos" / "1.txt").write_text("nice")
+    with pytest.raises(DataError, match=r"--train .*whole/train --dev .*whole/test"):
+        parse(tmp_path / "whole", "classification")
+    assert len(parse(tmp_path / "whole" / "train", "classification").examples) == 5
+
+
+def test_malformed_utf8_is_warned_of(reviews: Path) -> None:
+    (reviews / "neg" / "1.txt").write_bytes("trist\u00e9".encode("latin-1"))
+    (warning,) = parse(reviews, "classification").warnings
+    assert "1 malformed" in warning
+    assert "neg/1.txt" in warning

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
+import sys
 
 import pytest
 
@@ -269,6 +271,7 @@ def test_the_command_converts_questions_as_published(write, name, row, text):
     with pytest.raises(DataError) as caught:
         parse(path, "multiple-choice")
     command = str(caught.value).partition("Convert it: ")[2]
+    command = command.replace("python -c", f"{shlex.quote(sys.executable)} -c", 1)
     subprocess.run(command, shell=True, check=True, cwd=path.parent)
     (example,) = parse(path.parent / "questions.jsonl", "multiple-choice").examples
     assert (example.text, example.choices, example.label) == (text, ("a", "b", "c"), 1)

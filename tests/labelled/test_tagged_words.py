@@ -324,3 +324,40 @@ def test_an_option_names_the_column_of_words(write):
     assert tagged(parse(path, "tagging", Columns("3"))) == [("Ann sees", "B-PER O")]
     with pytest.raises(DataError, match=r"no column '4' of words; it has '1', '2', '3'"):
         parse(path, "tagging", Columns("4"))
+
+
+def test_chunks_are_no_entities(write):
+    """Europarl's words, lemmas, parts of speech, chunks, and names without B- and I-."""
+    lines = [
+        "Rita rita NE I-NC PER",
+        "went go VVFIN I-VC O",
+        "to to APPR I-PC O",
+        "Ulm ulm NE I-PC LOC",
+    ]
+    path = write("a.conll", "\n".join([*lines, "", *lines, ""]))
+    read = parse(path, "tagging")
+    assert tagged(read)[0] == ("Rita went to Ulm", "PER O O LOC")
+    assert tagged(parse(path, "tagging", Columns(label="4")))[0][1] == "I-NC I-VC I-PC I-PC"
+
+
+def test_tags_before_the_last_column_with_the_way_to_the_last(write):
+    path = write("a.conll", "Rita B-PER rita\nran O run\n\nUlm B-LOC ulm\n")
+    read = parse(path, "tagging")
+    assert tagged(read)[0] == ("Rita ran", "B-PER O")
+    assert any(each.endswith("--label 3") for each in read.warnings)
+    path = write("b.tsv", "B-PER\tRita\nO\tran\n\nB-LOC\tUlm\n")
+    read = parse(path, "tagging")
+    assert tagged(read)[0] == ("Rita ran", "B-PER O")
+    assert any(each.endswith("--text 1 --label 2") for each in read.warnings)
+
+
+def test_names_within_names_are_not_the_tags(write):
+    """GermEval 2014: comments, numbered words, outer names, inner names."""
+    first = "# a page\n1\tFC\tB-ORG\tO\n2\tUlm\tI-ORG\tB-LOC\n3\tran\tO\tO\n"
+    path = write("a.tsv", f"{first}\n# another\n1\tAnna\tB-PER\tO\n")
+    read = parse(path, "tagging")
+    assert tagged(read) == [("FC Ulm ran", "B-ORG I-ORG O"), ("Anna", "B-PER")]
+    assert any("--label 4" in each for each in read.warnings)
+    inner = parse(path, "tagging", Columns(label="4"))
+    assert tagged(inner)[0] == ("FC Ulm ran", "O B-LOC O")
+    assert tagged(parse(path, "tagging", hint=inner.columns))[1] == ("Anna", "O")

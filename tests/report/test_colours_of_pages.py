@@ -117,9 +117,9 @@ def page(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def test_each_shape_has_a_colour(page: str) -> None:
     found = rules(page)
-    for tag, given in parse(page).seen:
-        if tag not in SHAPES:
-            continue
+    shapes = [(tag, given) for tag, given in parse(page).seen if tag in SHAPES]
+    assert bool(shapes) == ("<svg" in page)
+    for tag, given in shapes:
         colours = [given[key] or "" for key in ("fill", "stroke") if key in given]
         classes = {*(given.get("class") or "").split()}
         for wanted, declared in found:

@@ -74,7 +74,9 @@ def test_names_are_escaped() -> None:
 def test_every_point_is_inside(points: list[tuple[float, float]]) -> None:
     xs = sorted(abs(x) for x, _ in points)
     drawn = draw(Series("a", xs, [y for _, y in points], "dev"))
-    for circle in ET.fromstring(drawn).iter("circle"):
+    circles = list(ET.fromstring(drawn).iter("circle"))
+    assert circles
+    for circle in circles:
         assert 0 <= float(circle.get("cx", "")) <= 520
         assert 0 <= float(circle.get("cy", "")) <= 262
 

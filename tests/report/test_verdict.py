@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from scipy.stats import binomtest
 
 from bertwright.report.numbers import baseline_title, show, spread, title
 from bertwright.report.verdict import (
@@ -15,6 +16,7 @@ from bertwright.report.verdict import (
     next_steps,
     pretraining_verdict,
     verdict,
+    wilson,
 )
 
 
@@ -130,6 +132,21 @@ def test_what_pre_training_has_learned(
     found = pretraining_verdict(records, {"masked_lm.accuracy": 0.05})
     assert found.answer == answer
     assert re.search(shown, found.sentence)
+
+
+def test_intervals_are_wilsons() -> None:
+    for right, count in ((0, 7), (3, 7), (120, 131), (50, 50)):
+        ends = binomtest(right, count).proportion_ci(method="wilson")
+        assert wilson(right / count, count) == pytest.approx((ends.low, ends.high), abs=1e-7)
+
+
+def test_few_predictions_are_not_enough() -> None:
+    records = [{"split": "dev", "masked_lm.accuracy": 0.15}]
+    level = {"masked_lm.accuracy": 0.1}
+    assert pretraining_verdict(records, level, {"masked_lm.accuracy": 5000}).answer == "yes"
+    found = pretraining_verdict(records, level, {"masked_lm.accuracy": 50})
+    assert found.answer == "no"
+    assert "95% interval" in found.sentence
 
 
 def test_losses_without_accuracy_are_not_compared() -> None:

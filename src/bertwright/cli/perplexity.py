@@ -73,9 +73,9 @@ def perplexity(
     refuse_missing_model(*model)
     if pairs not in (None, "-"):
         open_minimal_pairs(pairs, by)
-    for each in (files, [tune], [spelling]):
-        if each and each != [None]:
-            find_files(each)
+    for given in (files, tune, spelling):
+        if given:
+            find_files([given] if isinstance(given, str) else given)
     from bertwright.inference import perplexity as recipe
     from bertwright.inference.model import load
 

@@ -43,10 +43,21 @@ def quickstart(
     if not 0 < minutes < 1e5:
         raise ConfigError(f"--minutes is {minutes}; expected more than 0 and less than 100,000")
     from bertwright.recipes.quickstart import run as steps
+
+    with steps.begin(out, overwrite) as paths:
+        _run(paths, minutes, out, json)
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(paths.report.resolve().as_uri())
+
+
+def _run(paths: Any, minutes: float, out: Path, json: bool) -> None:
+    """Do all steps, and print their results."""
+    from bertwright.recipes.quickstart import run as steps
     from bertwright.recipes.quickstart.task import learning_curve
     from bertwright.report.curves import best_sentence, task_sentence
 
-    paths = steps.begin(out, overwrite)
     seconds: dict[str, float] = {}
 
     title = "Collecting the documentation of Python and its packages"
@@ -103,10 +114,6 @@ def quickstart(
         print_json({**result, "examples": found, "next": steps.next_commands()})
     else:
         print_end(paths, found, curve, verdict.answer != "no")
-    if open_page:
-        import webbrowser
-
-        webbrowser.open(paths.report.resolve().as_uri())
 
 
 def print_end(

@@ -163,10 +163,10 @@ class _Keys:
         least = min((number for number, _ in self.numbers.values()), default=0)
         beyond = next((line for line, (n, most) in self.numbers.items() if n == most), None)
         if least == 0 and beyond is not None:
-            zero = next(line for line, (number, _) in self.numbers.items() if number == 0)
+            first = next(line for line, (number, _) in self.numbers.items() if number == 0)
             raise DataError(
                 f"{log.at(beyond)}: the label {shorten(self.numbers[beyond][0])} is the last "
-                f"choice if labels count from 1, but the label of {log.unit} {zero:,} is 0"
+                f"choice if labels count from 1, but the label of {log.unit} {first:,} is 0"
             )
         from_one = least > 0 and (beyond is not None or self.letters)
         if least > 0 and not from_one and not self.from_zero:

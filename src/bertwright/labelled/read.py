@@ -20,7 +20,8 @@ from bertwright.labelled.examples import (
     classes_of,
 )
 from bertwright.labelled.file import File, Read, Reader, ReadOptions, Stream
-from bertwright.labelled.source import BadRowLog, Rows, listed, name_of, shorten, texts_of_folder
+from bertwright.labelled.folders import texts_of_folder
+from bertwright.labelled.source import BadRowLog, Rows, listed, name_of, shorten
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tables.label_names import warn_of_spellings
 from bertwright.labelled.tables.table import open_form
@@ -106,6 +107,8 @@ def stream_examples(
             f"{path} is a folder; expected a file, or for classification {path}/CLASS/FILE.txt"
         )
     log = BadRowLog(name_of(path), options.bad_rows, skips_empty=not options.require_labels)
+    for warning in path.warnings if isinstance(path, Rows) else ():
+        log.warn(warning)
     if not options.require_labels:
         options = replace(options, hint=replace(options.hint, label=None, labels=()))
     named = [*columns.names(), *options.hint.names()]

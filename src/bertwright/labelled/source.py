@@ -101,6 +101,10 @@ class Rows:
 
     name: str
     rows: list[dict[str, Any]]
+    report: CorpusReport = field(default_factory=CorpusReport)
+    """What was malformed in the files that the rows are from."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of what is not among the rows."""
 
 
 @dataclass
@@ -169,7 +173,7 @@ def open_source(path: Path) -> Source:
         DataError: the file is missing, a folder, empty, binary or not UTF-8.
     """
     name, report = name_of(path), CorpusReport()
-    lines = _lines(open_bytes(path), name, report)
+    lines = lines_of(open_bytes(path), name, report)
     head = list[str]()
     size = 0
     while len(head) < HEAD_LINES and size < HEAD_CHARACTERS:
@@ -189,37 +193,18 @@ def refuse_missing(path: str) -> None:
     """Raise DataError early if a file does not exist. An existing file is not opened, because
     reading from a pipe would lose its content; `-` (standard input) is not checked.
     """
-    exists = _texts_in(Path(path)) if Path(path).is_dir() else Path(path).exists()
+    exists = texts_in(Path(path)) if Path(path).is_dir() else Path(path).exists()
     if path != "-" and not exists:
         open_bytes(Path(path)).close()
 
 
-def _lines(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
+def lines_of(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
     """Yield the lines without their line ends, and close the file after the last."""
     with stream:
         yield from split_lines(read_text(stream, name, report), name)
 
 
-def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
-    """Return the texts of a folder's `.txt` files, or None if it has none.
-
-    With `label`, the label of `FOLDER/pos/7.txt` is `pos`; a file that is in no such folder is a
-    DataError.
-    """
-    rows: list[dict[str, Any]] = []
-    for path in _texts_in(folder):
-        parts = path.relative_to(folder).parts
-        if label and len(parts) == 1:
-            raise DataError(
-                f"{path} is not in the folder of a class; expected {folder}/CLASS/FILE.txt"
-            )
-        lines = _lines(open_bytes(path), str(path), CorpusReport())
-        row = {"text": "\n".join(lines).strip(), "id": "/".join(parts)}
-        rows.append(row | ({"label": parts[0]} if label else {}))
-    return Rows(str(folder), rows) if rows else None
-
-
-def _texts_in(folder: Path) -> list[Path]:
+def texts_in(folder: Path) -> list[Path]:
     """Return the text files of a folder, without hidden files and those in hidden folders."""
     paths = [path for path in folder.rglob("*") if suffix_of(path) in TEXT_SUFFIXES]
     return sorted(path for path in paths if "/." not in f"/{path.relative_to(folder).as_posix()}")

@@ -7,7 +7,8 @@
 - If the first column holds entity tags, the words are in the second (MIT's restaurants and movies).
 - If the first column numbers the words of a sentence, the second holds the words and all lines that
   begin with `#` are comments: CoNLL-U (Nivre et al. 2020), GermEval 2014. Ranges (`1-2`) and empty
-  nodes (`1.1`) of CoNLL-U are skipped.
+  nodes (`1.1`) of CoNLL-U are skipped. The last column of GermEval has the names within names, so
+  the tags are in the column before it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _NUMBER = re.compile(r"(\d+)([-.]\d+)?")  # numbers a word, a range of words, or
 _DOCUMENT = "-DOCSTART-"
 _ENTITY_TAG = re.compile(r"[BIESMLU]-.+", re.DOTALL)
 _NEW_DOCUMENT = re.compile(r"# *newdoc\b")
+# types of chunks: those of CoNLL-2000 and of TreeTagger
+_CHUNKS = {"ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP"}
+_CHUNKS |= {"NC", "PC", "VC"}
 _UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _VALUES = ("feats", "deps", "misc")  # columns where `_` is a value; elsewhere a value is missing
 _Word = tuple[tuple[int, int], int, list[str]]  # sentence and document by number, line, cells
@@ -149,10 +153,10 @@ def _chosen_columns(file: File, layout: ColumnLayout) -> tuple[ColumnLayout, int
         layout = replace(layout, word=others[0] if moved else layout.word)
         if options.require_labels:
             column, words = entities + 1, layout.word + 1
+            other = f"--text {column} --label {words}" if moved else f"--label {layout.width}"
             file.log.warn(
                 f"column {column} has tags of entities and the last has not; taken are column "
-                f"{column} for the tags and column {words} for the words. If that is wrong, name "
-                f"them: --text {column} --label {layout.width}"
+                f"{column} for the tags and column {words} for the words. If that is wrong: {other}"
             )
         return layout, entities if options.require_labels else None
     layout = layout if word is None else replace(layout, word=word)
@@ -183,19 +187,25 @@ def _entity_column(file: File, layout: ColumnLayout) -> int | None:
     """
     if layout.width < 2 or layout.a_line or layout.universal or layout.names:
         return None
+    matches = [at for at, values in enumerate(_values_of(file, layout)) if _are_entities(values)]
+    return matches[0] if len(matches) == 1 and matches[0] != layout.width - 1 else None
+
+
+def _values_of(file: File, layout: ColumnLayout) -> list[set[str]]:
+    """Return the values of each column in the first lines."""
     rows = [
         cells
         for line in _not_blank(file.source)
         if not line.startswith((_DOCUMENT, "#"))
         and len(cells := _split(line, layout.tabs)) == layout.width
     ]
-    columns = [{row[at] for row in rows} for at in range(layout.width)]
-    matches = [
-        at
-        for at, values in enumerate(columns)
-        if all(map(is_tag, values)) and any(value != "O" for value in values) and len(values) > 1
-    ]
-    return matches[0] if len(matches) == 1 and matches[0] != layout.width - 1 else None
+    return [{row[at] for row in rows} for at in range(layout.width)]
+
+
+def _are_entities(values: set[str]) -> bool:
+    """Return whether the values of a column are tags of entities, not of chunks alone (NP, VP)."""
+    types = {value[2:] for value in values if value != "O"}
+    return len(values) > 1 and all(map(is_tag, values)) and bool(types) and not types <= _CHUNKS
 
 
 def is_tag(value: str) -> bool:
@@ -236,6 +246,13 @@ def _tag_index(file: File, layout: ColumnLayout) -> int:
     exists, else UPOS or the last column.
     """
     chosen, width, names = file.chosen.label, layout.width, [*map(plain, layout.names)]
+    if chosen is None and _has_nested(file, layout):
+        file.log.warn(
+            f"columns {width - 1} and {width} have tags of entities; taken is column {width - 1}, "
+            f"as column {width} has the names within names in GermEval. If that is wrong: "
+            f"--label {width}"
+        )
+        return width - 2
     usual = ("upos" if layout.universal else str(width), str(width - 1))  # the last may be the word
     for column in (file.options.hint.label or "", *usual) if chosen is None else (chosen,):
         index = int(column) - 1 if column.isdecimal() else -1
@@ -249,6 +266,18 @@ def _tag_index(file: File, layout: ColumnLayout) -> int:
         f"of {listed(names or range(1, width + 1))}; name one: --label COLUMN",
         ("--label", "COLUMN"),
     )
+
+
+def _has_nested(file: File, layout: ColumnLayout) -> bool:
+    """Return whether the last two of four columns or more have tags of entities, behind numbered
+    words, as in GermEval 2014.
+    """
+    if not layout.numbered or layout.universal or layout.names or layout.width < 4:
+        return False
+    if file.options.as_scheme == "none":  # a file of predictions, which are in the last column
+        return False
+    *_, outer, inner = _values_of(file, layout)
+    return _are_entities(outer) and all(map(is_tag, inner)) and not file.options.hint.label
 
 
 def _words(source: Source, layout: ColumnLayout, log: BadRowLog) -> Iterator[_Word]:

@@ -4,6 +4,7 @@ the baselines.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -33,8 +34,71 @@ class Verdict(NamedTuple):
     sentence: str
 
 
+class Tested(NamedTuple):
+    """The result of a model on a test, and what counts as learned."""
+
+    what: str
+    """What it has right, as the beginning of "... in 90% (of 200)"."""
+    right: float
+    """The fraction that is right."""
+    cases: int
+    chance: float
+    """The fraction that is right without training."""
+    enough: float
+    """The fraction that the whole interval must exceed if the model has learned."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The 95 % interval of the fraction."""
+        return wilson(self.right, self.cases)
+
+    @property
+    def answer(self) -> str:
+        """`yes`, `perhaps` if the interval is above chance alone, or `no`."""
+        low, _ = self.ends
+        return "yes" if low > self.enough else "perhaps" if low > self.chance else "no"
+
+    def __str__(self) -> str:
+        low, high = self.ends
+        return (
+            f"{self.what} in {self.right:.1%} of {self.cases:,} (95% interval {100 * low:.1f} to "
+            f"{100 * high:.1f}; without training {100 * self.chance:.3g}, enough "
+            f"{100 * self.enough:.3g})"
+        )
+
+
+def wilson(fraction: float, count: int) -> tuple[float, float]:
+    """Return the ends of Wilson's 95 % interval of a fraction of `count` independent cases."""
+    z = 1.959964
+    middle = fraction + z * z / (2 * count)
+    half = z * math.sqrt(fraction * (1 - fraction) / count + z * z / (4 * count * count))
+    whole = 1 + z * z / count
+    return (middle - half) / whole, (middle + half) / whole
+
+
+def verdict_of_tests(tests: Sequence[Tested], longer: str) -> Verdict:
+    """Return whether a model has learned all of several tests, with the worst result first.
+
+    Args:
+        tests: the results, at least one.
+        longer: what to do if it has not.
+    """
+    rank = ("no", "perhaps", "yes")
+    ordered = sorted(tests, key=lambda each: (rank.index(each.answer), each.ends[0] - each.enough))
+    figures = "; ".join(map(str, ordered))
+    worst, best = ordered[0].answer, ordered[-1].answer
+    if worst == "yes":
+        return Verdict("yes", f"It has learned: {figures}.")
+    if best == "no":
+        return Verdict("no", f"It has learned nothing yet: {figures}. {longer}")
+    of = f", of {len(tests)} tests the worst first" if len(tests) > 1 else ""
+    return Verdict("perhaps", f"It has learned a part{of}: {figures}. {longer}")
+
+
 def pretraining_verdict(
-    records: Sequence[Mapping[str, Any]], levels: Mapping[str, float] | None = None
+    records: Sequence[Mapping[str, Any]],
+    levels: Mapping[str, float] | None = None,
+    counts: Mapping[str, int] | None = None,
 ) -> Verdict:
     """Return whether a pre-training run has learned its objectives.
 
@@ -44,6 +108,8 @@ def pretraining_verdict(
             steps, on text that is trained on.
         levels: the accuracy without a model, by key of a record. The default for next sentences is
             0.5.
+        counts: the number of predictions of the validation, by key of a record. If it is known, the
+            lower end of the accuracy's interval must be above the level.
     """
     has_levels, levels = bool(levels), {"next_sentence.accuracy": 0.5} | dict(levels or {})
     held_out = [record for record in records if record.get("split") == "dev"]
@@ -53,8 +119,13 @@ def pretraining_verdict(
         level, accuracy = number(levels.get(key)), number(value)
         if level is not None and accuracy is not None:
             name = key.removesuffix(".accuracy").replace("_", " ").replace(" lm", " LM")
-            shown = f"{name} {accuracy:.1%} right (without a model {level:.1%})"
-            has_learned[shown] = accuracy >= level + (0.05 if name == "next sentence" else 0.02)
+            margin, within = (0.05 if name == "next sentence" else 0.02), ""
+            lowest = accuracy
+            if count := (counts or {}).get(key):
+                lowest, high = wilson(accuracy, count)
+                within = f"95% interval {100 * lowest:.1f} to {100 * high:.1f}, "
+            shown = f"{name} {accuracy:.1%} right ({within}without a model {level:.1%})"
+            has_learned[shown] = accuracy >= level + margin and lowest > level
     if not has_learned and (held_out or not has_levels):
         return Verdict("unknown", "")  # there are only losses, which have no reference level
     if not held_out:

@@ -201,7 +201,7 @@ def _parse_prediction(value: Any, example: ChoiceExample, where: str) -> ChoiceP
     except (TypeError, ValueError):
         number = math.nan
     if number not in range(len(example.choices)):
-        expected = f"0 to {len(example.choices) - 1}"
+        expected = f"a number that counts from 0, up to {len(example.choices) - 1}"
         raise DataError(f"{where}: the prediction is {shorten(value)}; expected {expected}")
     scores = [float(n == number) for n in range(len(example.choices))]
     return ChoicePrediction(int(number), tuple(scores))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from bertwright.atomic import write_manifest
 from bertwright.checkpoint.convert import convert
@@ -21,6 +24,7 @@ from bertwright.checkpoint.sentence_transformers.folder import (
     read_defaults,
     write_defaults,
 )
+from bertwright.cli.app import run
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from tests.raising import raises
@@ -108,6 +112,26 @@ def test_the_oldest_form(sentences: Path) -> None:
     modules[0]["path"] = "0_Transformer"
     put(sentences / "modules.json", modules)
     raises(DataError, "as before version 2 of sentence-transformers", load, sentences)
+
+
+@pytest.mark.parametrize("weights", ["pytorch_model.bin", "model.safetensors"])
+def test_the_commands_convert_a_table_of_word_vectors(tmp_path: Path, weights: str) -> None:
+    root, rows = tmp_path / "st", torch.arange(6.0).reshape(3, 2) + 0.25
+    part = root / "0_WordEmbeddings"
+    part.mkdir(parents=True)
+    kind = "sentence_transformers.models.WordEmbeddings"
+    put(root / "modules.json", [{"idx": 0, "name": "0", "path": part.name, "type": kind}])
+    put(part / "whitespacetokenizer_config.json", {"vocab": ["a", "bird", "c"]})
+    save = save_file if weights == "model.safetensors" else torch.save
+    save({"emb_layer.weight": rows}, part / weights)
+    with pytest.raises(DataError) as caught:
+        load(root)
+    program, _, convert_words = str(caught.value).partition("python -c ")[2].partition(" && ")
+    command = f"{shlex.quote(sys.executable)} -c {program}"
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    assert convert_words == "bertwright convert words.txt OUT"
+    assert run(["convert", str(tmp_path / "words.txt"), str(tmp_path / "out")]) == 0
+    assert load(tmp_path / "out").embed(["bird"]).tolist() == [rows[1].tolist()]
 
 
 def test_a_model_within_one_of_the_same_name(sentences: Path) -> None:

@@ -143,6 +143,28 @@ def numbers(value: Any) -> list[float]:
     return [value] if isinstance(value, (int, float)) else []
 
 
+def test_an_export_of_the_last_layer_alone_is_served(
+    folder: Path, graph: Callable[..., None]
+) -> None:
+    """As `export --task encoder` writes it; the vectors of BERT are of the layer before."""
+    from fastapi.testclient import TestClient
+
+    from bertwright.serve.app import make_app
+
+    graph(layers=(3,))
+    config = ServeConfig(model=(f"m={folder}",), exported=("m=x",), log_requests=False)
+    with TestClient(make_app(config)) as client:
+        while client.get("/readyz").status_code != 200:
+            time.sleep(0.02)
+        (found,) = client.post("/tag", json={"input": TEXTS[0]}).json()["results"]
+        (plain,) = bertwright.load(folder, device="cpu").predict(TEXTS[:1], "names")
+        assert found["tags"] == list(plain.as_dict()["tags"])
+        refused = client.post("/embed", json={"input": TEXTS[0]})
+        assert refused.status_code == 400
+        assert "--layers 2" in refused.text
+        assert client.post("/embed", json={"input": TEXTS[0], "layers": -1}).status_code == 200
+
+
 def test_an_export_is_served(folder: Path, graph: Callable[..., None]) -> None:
     testing = pytest.importorskip("fastapi.testclient")
     from bertwright.serve.app import make_app

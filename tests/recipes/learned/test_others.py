@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,18 @@ def test_word_vectors_are_held_against_the_text(vectors: FinishedRun) -> None:
     random = with_vectors(vectors, noise)
     assert abs(random.once(word_vectors.neighbouring_pairs).fraction - 0.5) < 0.1
     assert word_vectors.verdict(random).answer != "yes"
+
+
+def test_the_verdict_on_word_vectors_is_that_of_the_worst_test(vectors: FinishedRun) -> None:
+    run = with_vectors(vectors, word_vectors.table_of(vectors).vectors)
+    run.made[word_vectors.neighbouring_pairs] = word_vectors.Measured(0.9, 0.002, 20_000)
+    assert word_vectors.verdict(run).answer == "yes"
+    run.made[word_vectors.nearer_words] = word_vectors.Nearer(0.62, 120, 131)
+    answer, sentence = word_vectors.verdict(run)
+    assert answer == "perhaps"
+    assert sentence.index("62.0% of 120 (95% interval 53.1 to 70.2") < sentence.index("90.0%")
+    run.made[word_vectors.nearer_words] = word_vectors.Nearer(0.95, 120, 131)
+    assert word_vectors.verdict(run).answer == "yes"
 
 
 def test_word_vectors_read_all_documents(vectors: FinishedRun) -> None:
@@ -217,7 +230,7 @@ def test_senses_by_layer(translator: FinishedRun, monkeypatch: pytest.MonkeyPatc
     apart = np.stack([senses, ~senses], 1).astype(np.float32)
     monkeypatch.setattr(layers, "_known", lambda run: usages)
     monkeypatch.setattr(layers, "vectors_of_usages", lambda model, usages: [same, apart])
-    found = layers.senses_by_layer(translator)
+    found = layers.senses_by_layer(replace(translator, made={}))
     assert found is not None
     assert [row[1].split("%")[0] for row in found["rows"]] == ["50.0", "100.0"]
     assert "Layer 1 tells senses best" in found["note"]

@@ -110,7 +110,9 @@ def test_no_sentence_is_on_both_sides(paths: Paths) -> None:
 
 def test_no_name_gives_a_label_away(paths: Paths) -> None:
     files = task.write_task(paths, 0.2, [600])
-    for row in rows_of(files.train[0][1]) + rows_of(files.test[1]):
+    rows = rows_of(files.train[0][1]) + rows_of(files.test[1])
+    assert rows
+    for row in rows:
         assert not re.search("numpy|rich|torch", row["text"])
         assert row["text"] == SHARED or row["text"].startswith("The package w")
 

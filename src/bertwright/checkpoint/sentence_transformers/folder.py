@@ -258,12 +258,34 @@ def _parts(root: Path) -> list[tuple[str, Path]]:
         parts.append((kind.rpartition(".")[2] if theirs else kind[:60], root / name))
     if not parts:
         raise DataError(f"{path} holds {short(listed)}; expected a list of parts")
+    if parts[0][0] == "WordEmbeddings":
+        raise DataError(_of_word_vectors(root, parts[0][1]))
     if parts[0][1] != root:
         raise DataError(
             f"{path} has its first part in {parts[0][1].name}, as before version 2 of "
             "sentence-transformers: load it there and save it again"
         )
     return parts
+
+
+def _of_word_vectors(root: Path, part: Path) -> str:
+    """Return the message of a folder whose first part is a table of word vectors, with the commands
+    that write the table as text and convert it.
+    """
+    read = "torch.load(f'{d}/pytorch_model.bin', weights_only=True)"
+    if (part / "model.safetensors").is_file():
+        read = "safetensors.torch.load_file(f'{d}/model.safetensors')"
+    program = (
+        f"import json, safetensors.torch, torch; d = '{part}'; "
+        "words = json.load(open(f'{d}/whitespacetokenizer_config.json'))['vocab']; "
+        f"rows = {read}['emb_layer.weight'].tolist(); "
+        "open('words.txt', 'w').writelines(f'{w} ' + ' '.join(map(str, r)) + '\\n' "
+        "for w, r in zip(words, rows))"
+    )
+    return (
+        f"{root} is a table of word vectors (WordEmbeddings). Write it as text and convert it: "
+        f'python -c "{program}" && bertwright convert words.txt OUT'
+    )
 
 
 def _read_pooling(path: Path) -> str:

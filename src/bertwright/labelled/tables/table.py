@@ -211,7 +211,7 @@ def open_form(
     `text`.
     """
     if isinstance(path, Rows):
-        return Source(path.name, Path(path.name), json=path.rows), "json"
+        return Source(path.name, Path(path.name), json=path.rows, report=path.report), "json"
     by_suffix = FORMS.get(suffix_of(path))
     if "parquet" in (form, None if form else by_suffix):
         form = "parquet"
@@ -450,10 +450,12 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
 
 
 def _by_number(row: Any) -> Any:
-    """Return an array of values as a row with columns by number."""
-    if isinstance(row, list) and len(row) > 1 and isinstance(row[0], str):
-        return {str(number): value for number, value in enumerate(row, 1)}
-    return row
+    """Return an array of texts and numbers as a row with columns by number."""
+    if not isinstance(row, list) or len(row) < 2 or not isinstance(row[0], str):
+        return row
+    if any(isinstance(value, list | dict) for value in row):
+        return row
+    return {str(number): value for number, value in enumerate(row, 1)}
 
 
 def _parquet(path: Path, log: BadRowLog) -> Table:

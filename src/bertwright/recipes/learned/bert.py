@@ -43,10 +43,11 @@ from bertwright.recipes.learned.run import (
     most_frequent_label,
     token_tables,
     validation_batches,
+    validation_labels,
 )
 from bertwright.report.curves import objectives
 from bertwright.report.vector_plot import project
-from bertwright.report.verdict import Verdict, pretraining_verdict
+from bertwright.report.verdict import Verdict, pretraining_verdict, wilson
 from bertwright.text.scripts import is_word, length_in_words, without_blanks
 
 SENTENCES = 1500
@@ -54,6 +55,8 @@ WORDS = (7, 40)
 """The minimum and the maximum length in words of a sentence whose nearest one is searched; see
 `length_in_words`.
 """
+LABELS = {"masked_lm": "masked_labels", "next_sentence": "next_sentence_labels"}
+"""The names of the labels in a batch, by objective."""
 EXAMPLES = 8
 PLOTTED, GROUPS = 600, 9
 NOTE = (
@@ -91,10 +94,30 @@ def examine_run(run: FinishedRun) -> dict[str, Any]:
 
 
 def verdict(run: FinishedRun) -> Verdict:
-    """Return whether a run predicts better than always the most frequent token or label."""
+    """Return whether a run predicts better than always the most frequent token or label, and
+    masked tokens better than a table of neighbouring tokens.
+    """
     heads = list(objectives(run.records)) if run.last else []
     known = levels(run.shards, run.config, heads, run.frequencies[0])
-    return pretraining_verdict(run.records, known)
+    counts = {
+        f"{head}.accuracy": len(validation_labels(run.shards, run.config, labels))
+        for head, labels in LABELS.items()
+        if head in heads
+    }
+    found = pretraining_verdict(run.records, known, counts)
+    if found.answer != "yes" or "masked_lm.accuracy" not in known:
+        return found
+    bigram, count = bigram_accuracy(run.shards, run.config, run.frequencies[1])
+    low, _ = wilson(float(run.last["masked_lm.accuracy"]), count)
+    table = f"a table of the token that most often follows the left neighbour {bigram:.1%}"
+    if low > bigram:
+        return Verdict("yes", f"{found.sentence.rstrip('.')}; {table}.")
+    return Verdict(
+        "perhaps",
+        f"It has learned a part, {found.sentence.partition(', ')[2].rstrip('.')}; {table} of the "
+        "masked tokens, which the model does not clearly exceed. Train longer (--minutes or "
+        "--steps).",
+    )
 
 
 def examine(

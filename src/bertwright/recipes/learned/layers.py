@@ -8,8 +8,9 @@ sentence, are right only by chance, so the difference is what a layer has learne
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from bertwright.arrays import Float64s
 from bertwright.errors import BertwrightError
 from bertwright.inference.senses import (
     WordUsage,
@@ -37,14 +38,61 @@ def examine(run: FinishedRun) -> dict[str, Any]:
 
 
 def verdict(run: FinishedRun) -> Verdict:
-    """Return whether the language models predict better than the most frequent token."""
-    return pretraining_verdict(run.records, {"next_token.accuracy": _level(run)})
+    """Return whether the language models predict better than the most frequent token, and whether a
+    layer tells word senses better than the embeddings do.
+    """
+    found = pretraining_verdict(run.records, {"next_token.accuracy": _level(run)})
+    probe = run.once(_probe) if found.answer == "yes" else None
+    if probe is None:
+        return found
+    figures = (
+        f"word senses told apart by {probe.name_of_best} {probe.means[probe.best]:.1%} "
+        f"± {100 * probe.errors[probe.best]:.1f}, by the embeddings {probe.means[0]:.1%}"
+    )
+    if probe.tells_senses:
+        return Verdict("yes", f"{found.sentence.rstrip('.')}; {figures}.")
+    return Verdict(
+        "perhaps",
+        f"It has learned a part, {found.sentence.partition(', ')[2].rstrip('.')}; but no layer "
+        f"tells senses clearly better than the embeddings: {figures}. Train longer (--minutes or "
+        "--steps).",
+    )
 
 
-def senses_by_layer(run: FinishedRun) -> sections.Section | None:
-    """Return a table of how well each layer distinguishes word senses.
+class Probe(NamedTuple):
+    """The accuracy of each layer on word senses, from the embeddings upwards."""
 
-    The result is None if the vocabulary has too few of the words, as in another language.
+    means: Float64s
+    errors: Float64s
+    """The standard errors over words."""
+    words: int
+    sentences: int
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the layers."""
+        return ["embeddings", *(f"layer {n}" for n in range(1, len(self.means)))]
+
+    @property
+    def best(self) -> int:
+        """The layer with the highest accuracy."""
+        return int(self.means.argmax())
+
+    @property
+    def name_of_best(self) -> str:
+        """Its name."""
+        return self.names[self.best]
+
+    @property
+    def tells_senses(self) -> bool:
+        """Whether it is clearly better than the embeddings."""
+        gain = self.means[self.best] - self.means[0]
+        return bool(self.best and gain > 2 * self.errors[self.best])
+
+
+def _probe(run: FinishedRun) -> Probe | None:
+    """Return the accuracy of the layers; None if the vocabulary has too few of the words, as in
+    another language.
     """
     usages = _known(run)
     words = list(rows_of_words(usages))
@@ -55,21 +103,28 @@ def senses_by_layer(run: FinishedRun) -> sections.Section | None:
     except BertwrightError:  # the tokenizer removes all of a word
         return None
     by_word = score_words(layers, usages)[:, :, 0]  # [L, W]
-    means, errors = by_word.mean(1), by_word.std(1) / len(words) ** 0.5
-    names = ["embeddings", *(f"layer {n}" for n in range(1, len(layers)))]
+    errors = by_word.std(1) / len(words) ** 0.5
+    return Probe(by_word.mean(1), errors, len(words), len(usages))
+
+
+def senses_by_layer(run: FinishedRun) -> sections.Section | None:
+    """Return a table of how well each layer distinguishes word senses; None as `_probe`."""
+    probe = run.once(_probe)
+    if probe is None:
+        return None
     rows = [
-        [name, f"{mean:.1%} ± {100 * error:.1f}", f"{100 * (mean - means[0]):+.1f}"]
-        for name, mean, error in zip(names, means, errors, strict=True)
+        [name, f"{mean:.1%} ± {100 * error:.1f}", f"{100 * (mean - probe.means[0]):+.1f}"]
+        for name, mean, error in zip(probe.names, probe.means, probe.errors, strict=True)
     ]
-    best = int(means.argmax())
-    if best and means[best] - means[0] > 2 * errors[best]:
-        conclusion = f"{names[best].capitalize()} tells senses best: context is in its vectors."
+    if probe.tells_senses:
+        best = probe.name_of_best.capitalize()
+        conclusion = f"{best} tells senses best: context is in its vectors."
     else:
         conclusion = "No layer tells senses clearly better than the embeddings do."
     note = (
-        f"The sense of {len(words)} English words in {len(usages)} sentences of our own, by the "
-        "nearest mean of the other sentences: two senses each, 50% by chance (± is the standard "
-        f"error over words). {conclusion}"
+        f"The sense of {probe.words} English words in {probe.sentences} sentences of our own, by "
+        "the nearest mean of the other sentences: two senses each, 50% by chance (± is the "
+        f"standard error over words). {conclusion}"
     )
     columns = ["layer", "senses told apart", "points above the embeddings"]
     return sections.table("What the layers are worth", columns, rows, note, numbers=(1, 2))

@@ -13,6 +13,7 @@ from bertwright.recipes.learned.run import (
     FinishedRun,
     most_frequent_label,
     validation_batches,
+    validation_labels,
 )
 from bertwright.report import sections
 from bertwright.report.verdict import Verdict, pretraining_verdict
@@ -22,7 +23,8 @@ STORIES, MOST_SENTENCES = 3, 14
 
 def verdict(run: FinishedRun) -> Verdict:
     """Return whether the model answers better than the most frequent answer."""
-    return pretraining_verdict(run.records, run.once(_levels))
+    count = len(validation_labels(run.shards, run.config, "answers")) if run.last else 0
+    return pretraining_verdict(run.records, run.once(_levels), {"answer.accuracy": count})
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:

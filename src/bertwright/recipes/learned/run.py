@@ -93,6 +93,12 @@ def validation_batches(shards: Shards, config: RunConfig, split: Split) -> list[
     return data.step(0, 0, tokens, max(4096, instances.longest))
 
 
+def validation_labels(shards: Shards, config: RunConfig, labels: str) -> Int64s:
+    """Return the labels of a run's validation; `labels` is their name in a batch."""
+    batches = validation_batches(shards, config, "dev")
+    return np.concatenate([getattr(batch, labels).numpy() for batch in batches])
+
+
 def most_frequent_label(shards: Shards, config: RunConfig, labels: str) -> float:
     """Return the fraction of the validation's labels that are the most frequent one.
 
@@ -101,8 +107,7 @@ def most_frequent_label(shards: Shards, config: RunConfig, labels: str) -> float
         config: the configuration of the run.
         labels: the name of the labels in a batch.
     """
-    batches = validation_batches(shards, config, "dev")
-    truth = np.concatenate([getattr(batch, labels).numpy() for batch in batches])
+    truth = validation_labels(shards, config, labels)
     return float(np.bincount(truth).max() / len(truth))
 
 

@@ -33,7 +33,11 @@ from bertwright.inference.translation.translate import (
     target_search,
 )
 from bertwright.recipes.learned.layers import senses_by_layer
-from bertwright.recipes.learned.run import FinishedRun, most_frequent_label
+from bertwright.recipes.learned.run import (
+    FinishedRun,
+    most_frequent_label,
+    validation_labels,
+)
 from bertwright.report import sections
 from bertwright.report.verdict import Verdict, pretraining_verdict
 
@@ -113,7 +117,9 @@ def verdict(run: FinishedRun) -> Verdict:
     """Return whether the decoder predicts target tokens better than always the most frequent one,
     and whether its translations depend on their sources.
     """
-    by_tokens = pretraining_verdict(run.records, run.once(_levels) if run.last else {})
+    count = len(validation_labels(run.shards, run.config, "labels")) if run.last else 0
+    known = run.once(_levels) if run.last else {}
+    by_tokens = pretraining_verdict(run.records, known, {"translation.accuracy": count})
     if by_tokens.answer != "yes" or writes_trees(run.tokenizer):
         return by_tokens
     scores = run.once(evaluated)

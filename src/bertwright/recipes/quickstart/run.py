@@ -17,12 +17,13 @@ functions in turn and measures their time. The folder has:
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import disk_errors, refuse_existing
+from bertwright.atomic import disk_errors, held, refuse_existing
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.config.tokenizer import TokenizerConfig
@@ -71,27 +72,33 @@ class Paths:
         self.report = folder / "report.html"
 
 
-def begin(folder: Path, overwrite: bool = False) -> Paths:
-    """Create the folder; with `overwrite`, delete the files of an earlier quickstart.
+@contextlib.contextmanager
+def begin(folder: Path, overwrite: bool = False) -> Iterator[Paths]:
+    """Create the folder, and keep other processes from using it while the block runs.
+
+    With `overwrite`, the files of an earlier quickstart are deleted.
 
     Raises:
-        ConfigError: the folder is not empty, or with `overwrite`, it is not that of a quickstart.
+        ConfigError: the folder is not empty, or with `overwrite`, it is not that of a quickstart;
+            or another process uses it.
     """
     refuse_existing(folder, overwrite)
     paths = Paths(folder)
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        if not (folder / MARK).is_file():
-            raise ConfigError(
-                f"{folder} holds something that is no quickstart (it has no {MARK}), so it is left "
-                "as it is; choose another --out"
-            )
+    is_begun = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
+    if is_begun and not (folder / MARK).is_file():
+        raise ConfigError(
+            f"{folder} holds something that is no quickstart (it has no {MARK}), so it is left "
+            "as it is; choose another --out"
+        )
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with held(folder, "running a quickstart in"):
         for name in ("corpus", "tokenizer", "shards", "run", "task", "finetuned"):
             shutil.rmtree(folder / name, ignore_errors=True)
         paths.report.unlink(missing_ok=True)
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / MARK).write_text("{}\n", encoding="utf-8")
-    return paths
+        with disk_errors(folder):
+            (folder / MARK).write_text("{}\n", encoding="utf-8")
+        yield paths
 
 
 def write_corpus(paths: Paths, on_progress: OnProgress = silent) -> DocsReport:

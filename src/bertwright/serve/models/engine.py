@@ -170,14 +170,21 @@ class Engine:
         """Name of a way in which it generates -> the running texts of this way."""
         self._embedders: dict[VectorConfig, Embedder] = {}
 
+    def lacks(self, numbers: Iterable[int]) -> list[int]:
+        """Return those of some layers that the export does not compute; none without an export."""
+        encoder = self.runner.encoder
+        return (
+            sorted({*numbers}.difference(encoder.given)) if isinstance(encoder, RunsGraph) else []
+        )
+
     def require_layers(self, numbers: Iterable[int]) -> None:
         """Raise ConfigError if its export does not compute one of some layers."""
         encoder = self.runner.encoder
-        if isinstance(encoder, RunsGraph) and (missing := set(numbers).difference(encoder.given)):
-            given, lacks = (", ".join(map(str, each)) for each in (encoder.given, sorted(missing)))
+        if isinstance(encoder, RunsGraph) and (missing := self.lacks(numbers)):
+            given, lacks = (", ".join(map(str, each)) for each in (encoder.given, missing))
             raise ConfigError(
                 f"this model is served from an export of layer {given}; it does not compute layer "
-                f"{lacks}"
+                f"{lacks}: export again with --layers {lacks}"
             )
 
     @property

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from bertwright.config.serve import ServeConfig
+from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem
 from bertwright.serve.errors import HttpError
@@ -138,7 +139,10 @@ def one_batch(engine: Engine, tokens: int) -> QueuedItem:
     """Return one text whose windows have so many tokens in all, which is a batch of its own."""
     length = min(32, engine.vector_tokens)
     windows = [[0] * length for _ in range(-(-tokens // length))]
-    output = Vectors(engine, replace(engine.default, prompt=""))
+    config = replace(engine.default, prompt="")
+    if engine.lacks(config.numbers(engine.top)):
+        config = VectorConfig((engine.top,))
+    output = Vectors(engine, config)
     item = RequestItem(output, windows, None, [0] * len(windows))
     return QueuedItem(engine, item, item.tokens)
 
