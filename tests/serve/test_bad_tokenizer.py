@@ -17,7 +17,8 @@ from fastapi.testclient import TestClient
 from bertwright.errors import DataError
 from bertwright.serve.messages import calls
 from bertwright.serve.models.engine import load_engine
-from bertwright.serve.service import Service
+from bertwright.serve.service import MOST_APART, Service
+from bertwright.text.tokenizer import apart
 from tests.serve.test_working_together import with_server
 
 PANICS = "ж" * 40 + "a"
@@ -51,6 +52,34 @@ def test_a_panic_fails_one_request(
     for _ in range(3):
         assert client.post("/v1/embeddings", json=good).status_code == 200
     assert client.get("/readyz").status_code == 200
+
+
+def test_slow_texts_stop_no_other_model_and_no_end(
+    full: Path, bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = with_expression(full, tmp_path / "m", "(?:(?:a+)+)+b")
+    slow = {"input": "a" * 20_000 + " b", "model": "slow", "truncate": True}
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        ready = await client.post("/embed", json={"input": "a", "model": "slow"})
+        assert ready.status_code == 200
+        monkeypatch.setattr(apart, "SECONDS", 0.2)
+        reply = await client.post("/embed", json=slow)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "too_slow")
+        assert "aaa" not in reply.text
+        monkeypatch.setattr(apart, "SECONDS", 600)
+        waiting = [asyncio.create_task(client.post("/embed", json=slow)) for _ in range(18)]
+        while service.apart_calls < MOST_APART:
+            await asyncio.sleep(0.01)
+        quick = await client.post("/embed", json={"input": "a", "model": "good"})
+        assert quick.status_code == 200
+        assert service.is_ready
+        # the server's end does not wait for the time limit of these texts
+        await service.stop()
+        replies = await asyncio.gather(*waiting)
+        assert {reply.status_code for reply in replies} == {400, 429}
+
+    with_server(test, f"good={bare}", f"slow={folder}")
 
 
 class Panic(BaseException):

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
 from starlette.requests import Request
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.batching import Batcher
-from bertwright.serve.errors import unavailable
+from bertwright.serve.errors import busy, unavailable
 from bertwright.serve.http.auth import ApiKeys
 from bertwright.serve.metrics import ServerMetrics
 from bertwright.serve.models.engine import Engine
 from bertwright.serve.models.loading import ModelLoader, freeze_loaded, log_model, return_memory
 from bertwright.serve.side_threads import SideThreads
+
+T = TypeVar("T")
+MOST_APART = 16
+"""The most requests at once for tokenizers whose texts have a time limit of their own."""
 
 log = logging.getLogger("bertwright.serve")
 
@@ -42,6 +47,9 @@ class Service:
         """Called when the process should end."""
         self.batcher: Batcher | None = None
         self.threads = SideThreads(config.batch_timeout, self._fail)
+        self._apart = SideThreads(config.batch_timeout, self._interrupt_slow)
+        self.apart_calls = 0
+        """The number of calls that tokenize apart, or wait for it."""
         self.loader = ModelLoader(config)
         self._swapping = asyncio.Lock()
         self._loading: asyncio.Task[None] | None = None
@@ -88,6 +96,27 @@ class Service:
         if self.batcher is not None:
             self.batcher.stop()
         self.threads.stop()
+        self._interrupt_slow(for_good=True)
+        self._apart.stop()
+
+    def tokenizes_apart(self, model: str | None) -> bool:
+        """Return whether the tokenizer of a request's model may need seconds for a text."""
+        engine = next(iter(self.engines.values())) if model is None else self.engines.get(model)
+        return engine is not None and engine.tokenizer.is_apart
+
+    async def run_apart(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns, run in threads that requests for other models do not need.
+
+        Raises:
+            HttpError: too many such calls wait.
+        """
+        if self.apart_calls >= MOST_APART:
+            raise busy("too many texts wait for a slow tokenizer; try again")
+        self.apart_calls += 1
+        try:
+            return await self._apart.run(call)
+        finally:
+            self.apart_calls -= 1
 
     async def _load(self) -> None:
         """Load the first models; if one cannot be loaded, the server ends."""
@@ -126,6 +155,11 @@ class Service:
                     log_model("model swapped", self.engines[name])
             freeze_loaded()
             await asyncio.to_thread(return_memory)
+
+    def _interrupt_slow(self, for_good: bool = False) -> None:
+        """End the texts that are tokenized apart; their requests get an error."""
+        for engine in self.engines.values():
+            engine.tokenizer.interrupt(for_good)
 
     def _fail(self) -> None:
         """Refuse requests and end, as the device or a thread does not respond."""

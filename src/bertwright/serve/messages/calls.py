@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends
@@ -50,8 +51,10 @@ class ModelCall:
         """Return the request, checked and tokenized, or raise `HttpError`."""
         service = self.service
         service.check_loaded()
-        run = service.threads.run if self.is_large else service.threads.run_short
-        return await run(prepare, route, service.engines, body, service.config)
+        call = partial(prepare, route, service.engines, body, service.config)
+        if service.tokenizes_apart(getattr(body, "model", None)):
+            return await service.run_apart(call)
+        return await (service.threads.run if self.is_large else service.threads.run_short)(call)
 
     async def reply(self, route: Prepare[B, R], body: B) -> Response:
         """Return the reply to the request, or raise `HttpError`."""

@@ -20,6 +20,7 @@ from bertwright.serve.errors import HttpError, NoHead, invalid_request
 from bertwright.serve.messages.replies import About, Truncated
 from bertwright.serve.messages.schemas import LayersRequest, NamedModel, PoolingRequest, listed
 from bertwright.serve.models.engine import Engine, Output, RequestItem
+from bertwright.text.tokenizer.apart import TooSlow
 
 B = TypeVar("B", bound=NamedModel)
 """The body of a route."""
@@ -119,6 +120,8 @@ def prepare(
         raise NoHead(error.message + more, error.wanted) from error
     except ConfigError as error:
         raise invalid_request(str(error)) from error
+    except TooSlow as error:
+        raise invalid_request(str(error), "too_slow") from error
     except DataError as error:  # its message may hold the text
         raise invalid_request("this model cannot read these texts", "not_readable") from error
     check_tokens(prepared.tokens, config)

@@ -149,6 +149,7 @@ class Engine:
         self.name, self.folder, self.model = name, folder, model
         self.default, self.prompts, self.dense = model.vectors, model.prompts, model.dense
         self.runner, self.tokenizer, self.spec = model.runner, model.tokenizer, model.spec
+        self.tokenizer.limit_time()
         if self.tokenizer.further_words is not None:
             self.tokenizer.further_words.most = MOST_FURTHER_WORDS
         self.top, self.longest = self.spec.depth, self.spec.max_length or WHOLE

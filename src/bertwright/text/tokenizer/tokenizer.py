@@ -35,6 +35,7 @@ import tokenizers
 from bertwright.arrays import Bools, Int64s
 from bertwright.errors import DataError
 from bertwright.text.framing import Framing, framing_of
+from bertwright.text.tokenizer.apart import Encoded, TokenizerProcess, brings_expressions
 from bertwright.text.tokenizer.file_words import (
     FILE_KINDS,
     FILE_WORDS,
@@ -139,6 +140,7 @@ class Tokenizer:
         elif self._rules is not None:
             self._memo = _Memo(self)
         self._corpus_backend: tokenizers.Tokenizer | None = None
+        self._apart: TokenizerProcess | None = None
         self.further_words: FurtherWords | None = None
         """The words outside the vocabulary, which have ids of their own; None: each is [UNK]."""
 
@@ -157,6 +159,26 @@ class Tokenizer:
         """
         self.further_words = FurtherWords(first, can_spell)
         return self.further_words
+
+    def limit_time(self) -> None:
+        """Give texts a time limit from now on, if the rules bring regular expressions, which then
+        run in a process of their own (`apart.py`).
+
+        A text that takes too long raises `TooSlow`.
+        """
+        if self._apart is None and brings_expressions(self._description):
+            self._apart = TokenizerProcess(self._backend.to_str())
+
+    def interrupt(self, for_good: bool = False) -> None:
+        """End a text that is tokenized under a time limit, as if the limit were reached; with
+        `for_good` those that wait too."""
+        if self._apart is not None:
+            self._apart.interrupt(for_good)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether texts have a time limit, so that each call may take that long."""
+        return self._apart is not None
 
     def special_id(self, role: str) -> int:
         """Return the id of a special token: `pad`, `unk`, `cls`, `sep` or `mask`.
@@ -314,11 +336,22 @@ class Tokenizer:
         if self._memo is not None and len(text) > _LONG and recognize:
             ids, offsets, numbers = self._in_parts(text)
             return self._with_further_words(text, ids, offsets), offsets, numbers
-        # the rules may be slow, and `encode` would block other threads
-        backend = self._backend if recognize else self._raw()
-        (encoding,) = backend.encode_batch([text], add_special_tokens=False)
+        (encoding,) = self._encode_batch([text], recognize)
         ids = self._with_further_words(text, encoding.ids, encoding.offsets)
         return ids, encoding.offsets, encoding.word_ids
+
+    def _encode_batch(
+        self, texts: Sequence[str], recognize: bool
+    ) -> Sequence[Encoded | tokenizers.Encoding]:
+        """Return the encodings of texts without added tokens.
+
+        The rules may be slow, and `encode` of the library would block other threads.
+        """
+        if self._apart is not None:
+            return self._apart.encode_batch(texts, recognize)
+        backend = self._backend if recognize else self._raw()
+        found: list[tokenizers.Encoding] = backend.encode_batch(texts, add_special_tokens=False)
+        return found
 
     def _with_further_words(
         self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]
@@ -377,10 +410,13 @@ class Tokenizer:
         """
         lengths = np.empty(len(texts), dtype=np.int64)
         if self._memo is None:
-            encodings = self._raw().encode_batch_fast(
-                [drop_surrogates(text) for text in texts], add_special_tokens=False
-            )
-            ids = [np.array(encoding.ids, dtype=np.uint32) for encoding in encodings]
+            whole = [drop_surrogates(text) for text in texts]
+            found: Sequence[Encoded | tokenizers.Encoding]
+            if self._apart is None:  # without offsets
+                found = self._raw().encode_batch_fast(whole, add_special_tokens=False)
+            else:
+                found = self._apart.encode_batch(whole, recognize=False)
+            ids = [np.array(encoding.ids, dtype=np.uint32) for encoding in found]
             lengths[:] = [len(part) for part in ids]
             return np.concatenate([*ids, np.empty(0, dtype=np.uint32)]), lengths
         look_up = self._memo.__getitem__
@@ -431,7 +467,10 @@ class Tokenizer:
     @guarded
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """Return the text of `ids`, as exactly as the vocabulary preserves it."""
-        return str(self._backend.decode(list(ids), skip_special_tokens=skip_special_tokens))
+        ids = list(ids)
+        if self._apart is not None:
+            return self._apart.decode(ids, skip_special_tokens)
+        return str(self._backend.decode(ids, skip_special_tokens=skip_special_tokens))
 
     def readable(self, ids: Iterable[int]) -> str:
         """Return the text of `ids` with special tokens, and without spaces between Chinese
