@@ -47,7 +47,7 @@ def test_csv_of_a_word_a_row(write):
         (KAGGLE.replace("No,", ","), "line 7: .*empty word or tag"),
         (KAGGLE.replace("CD,O", "CD,"), "line 5: .*empty word or tag"),
         (KAGGLE.replace(",B-gpe", ",B_gpe"), "line 5: .*B_gpe"),
-        ("Word,Tag\na,O\n", r"no column of sentences \(sentence_id.*it has 'Word', 'Tag'"),
+        ("Word,Tag\na,O\n", r"sentence_id.*it has 'Word', 'Tag'"),
         ("word,sentence_id\na,1\n", r"no column of tags"),
     ],
 )

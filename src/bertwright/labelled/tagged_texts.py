@@ -2,12 +2,13 @@
 
 Entities may be marked by character offsets in a text, as doccano, Prodigy and spaCy do. The text is
 split into words (`split_words`); a word is split again if an entity begins or ends within it. The
-tags are IOB2.
+tags are IOB2. Lists of words may be written as text, as pandas writes them to CSV.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
@@ -16,6 +17,7 @@ from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import File, Stream
 from bertwright.labelled.source import BadRowLog, BadValue, shorten
 from bertwright.labelled.tables.columns import NAMES, Columns, plain
+from bertwright.labelled.tables.several_labels import list_of_text
 from bertwright.labelled.tables.table import Row, Table, read_text
 from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
 
@@ -30,6 +32,7 @@ def read_lists(file: File, table: Table) -> Stream:
     Rows with the same `document` are each other's context. A text is split into words, whose tags
     follow from the entities marked in it.
     """
+    table = _with_entities(table)
     log, names = file.log, {*map(plain, table.columns)}
     # if entities are marked in texts, lists of words such as Prodigy's `tokens` have no tags
     marked = names & {"entities", "spans"} and not names & {*chain(*NAMES["tags"])}
@@ -40,10 +43,13 @@ def read_lists(file: File, table: Table) -> Stream:
     document = table.known("documents", "--text")
     answer = "answer" if label is not None and "answer" in table.columns else None
     documents: dict[str, int] = {}
+    are_lists = plain(words) in chain(*NAMES["words"])  # perhaps written as text
 
     def make(row: Row, id_: str, line: int) -> TaggingExample | None:
         number = documents.setdefault(str(row[document]), len(documents)) if document else 0
         value, given, accepted = row[words], row.get(label), row.get(answer)
+        if are_lists:
+            value, given = as_list(value), as_list(given)
         if accepted in ("reject", "ignore"):  # Prodigy's
             log.skipped.add(line, "the annotator did not accept it (answer)")
             return None
@@ -63,6 +69,26 @@ def read_lists(file: File, table: Table) -> Stream:
         return TaggingExample(tokens, tags, number, id=id_, line=line)
 
     return file.stream(table.examples([words, label, document, answer], make), columns, table)
+
+
+def _with_entities(table: Table) -> Table:
+    """Return a table of spaCy's rows, `["text", {"entities": [...]}]`, with named columns."""
+    sample = table.sample() if table.columns == ["1", "2"] else []
+    if not sample or not all(isinstance(cell, dict) and "entities" in cell for _, cell in sample):
+        return table
+
+    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+        for line, (text, cell) in table.rows(["1", "2"]):
+            row = {"text": text, "entities": cell.get("entities") if isinstance(cell, dict) else 0}
+            yield line, [row[name] for name in names]
+
+    return replace(table, columns=["text", "entities"], rows=rows, sample=list)
+
+
+def as_list(value: Any) -> Any:
+    """Return the list that a text is, or else the value."""
+    found = list_of_text(value) if isinstance(value, str) else None
+    return value if found is None else found
 
 
 def _strings(value: Any, column: str | None) -> tuple[str, ...]:

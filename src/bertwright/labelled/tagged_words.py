@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby, zip_longest
+from pathlib import Path
+from shlex import quote
 
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TaggingExample
@@ -36,6 +38,12 @@ _CHUNKS = {"ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "U
 _CHUNKS |= {"NC", "PC", "VC"}
 _UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _VALUES = ("feats", "deps", "misc")  # columns where `_` is a value; elsewhere a value is missing
+_CONLL_2012 = (
+    "{name} is CoNLL-2012 (OntoNotes), whose names are in brackets; expected a tag for each word. "
+    "Write its words and names as such: awk '/^#/ {{next}} !NF {{print; next}} {{n = $11; "
+    'if (n ~ /^\\(/) {{e = n; gsub(/[(*)]/, "", e); t = "B-" e}} else t = e ? "I-" e : "O"; '
+    'print $4 "\\t" t; if (n ~ /\\)$/) e = ""}}\' {quoted} > {new}'
+)
 _Word = tuple[tuple[int, int], int, list[str]]  # sentence and document by number, line, cells
 
 
@@ -110,6 +118,9 @@ def _layout(source: Source, universal: bool = False) -> ColumnLayout:
     lines = [line for line in _not_blank(source) if not line.startswith(_DOCUMENT)]
     if not lines:
         raise DataError(f"{source.name} has no words; expected a word and its tag in each line")
+    if any(line.startswith("#begin document") for line in lines):
+        name, new = source.name, f"{Path(source.name).stem}-names.conll"
+        raise DataError(_CONLL_2012.format(name=name, quoted=quote(name), new=quote(new)))
     lines = [line for line in lines if line[0] != "#"] or lines
     tabs = all("\t" in line for line in lines)
     rows = [_split(line, tabs) for line in lines]
@@ -387,6 +398,16 @@ def read_words(file: File, table: Table) -> Stream:
     log.never = WRONG_WIDTH
     words = table.find(file.chosen.text, "words", "--text")
     columns = Columns(words, None, file.label(table, "tags"))
+    if table.known("sentences", "--text") is None:
+        at = table.columns.index(words)
+        code = "import csv; [print(*r, sep='\\t', end='\\n\\n' if r[%d] in ('.', '?') else '\\n')"
+        code = f"{code % at} for r in csv.reader(open({table.name!r}))]"
+        raise DataError(
+            f"{table.name} has a word a row and no column that says which sentence a word is of "
+            f"(sentence_id); it has {listed(table.columns)}. Write a blank line after each "
+            f"sentence, as here after each full stop: "
+            f'python -c "{code}" > {quote(Path(table.name).stem)}.conll'
+        )
     sentences = table.find(None, "sentences", "--text", columns.names())
     document = table.known("documents", "--text")
     names = columns.names()

@@ -26,7 +26,8 @@ from bertwright.labelled.file import File, Reader, Stream
 from bertwright.labelled.source import shorten
 from bertwright.labelled.tables.columns import NAMES, plain
 from bertwright.labelled.tables.label_names import UNSEEN, expected_label
-from bertwright.labelled.tagged_texts import read_lists
+from bertwright.labelled.tables.table import Table
+from bertwright.labelled.tagged_texts import as_list, read_lists
 from bertwright.labelled.tagged_words import are_words, is_conll, read_conll, read_words
 
 _TAG = re.compile(r"([BIESMLU])(?:-(.+))?", re.DOTALL)  # a letter alone: the one type has no name
@@ -44,11 +45,24 @@ def read_tagging(file: File) -> Stream:
         file.refuse_unused(("text", "label"), "as sentences")
         table = file.table()
         in_rows = file.form in ("csv", "tsv") and (label or are_words(table.columns))
+        in_rows = in_rows and not _are_lists(table)
         stream = (read_words if in_rows else read_lists)(file, table)
     if label:
         stream.examples, stream.scheme, title = _with_scheme(stream.examples, file)
         stream.format += f"; {title}"
     return stream
+
+
+def _are_lists(table: Table) -> bool:
+    """Return whether a column of words has lists that are written as text in its first rows."""
+    words = [*chain(*NAMES["words"])]
+    rows = table.sample()
+    return any(
+        bool(rows)
+        and plain(name) in words
+        and all(isinstance(as_list(row[at]), list) for row in rows)
+        for at, name in enumerate(table.columns)
+    )
 
 
 def _form(file: File) -> Form:

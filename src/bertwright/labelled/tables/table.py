@@ -415,13 +415,13 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     """
     begin = source.json is None and source.first.strip()
     lines = form == "jsonl" and not (begin and (begin[0] == "[" or begin == "{"))
-    value = None if lines else _json_value(source, log)
+    whole = value = None if lines else _json_value(source, log)
     values: Iterator[tuple[int, Any]]
     if value is None:
         values = ((n, _parse(line, log)) for n, line in source.lines() if line.strip())
     else:
         log.unit = "row"
-        value = value.get("data") if isinstance(value, dict) else value
+        whole, value = value, value.get("data") if isinstance(value, dict) else value
         values = enumerate(value if isinstance(value, list) else [], 1)
     values = ((number, _by_number(row)) for number, row in values)
     head = list(islice(values, HEAD_LINES))
@@ -429,6 +429,7 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     if export:
         head, values = rows_of_tasks(chain(head, values), log), iter(())
     columns = list(dict.fromkeys(key for _, row in head if isinstance(row, dict) for key in row))
+    _refuse_parts(whole if whole else head[0][1] if len(head) == 1 else None, log.name)
     if not columns:
         expected = 'expected {"text": "...", "label": "..."} a line, or an array of such'
         raise DataError(f"{log.name} has no JSON object; {expected}")
@@ -447,6 +448,23 @@ def _objects(source: Source, form: Form, log: BadRowLog) -> Table:
     title = "JSON lines" if value is None else "JSON"
     title += " of Label Studio" if export else ""
     return Table(log.name, columns, title, rows, log, sample=sample)
+
+
+def _refuse_parts(value: Any, name: str) -> None:
+    """Raise DataError for a JSON object of data sets: `{"train": [...], "test": [...]}`."""
+    if not isinstance(value, dict):
+        return
+    parts = [key for key, rows in value.items() if part_of(key) and isinstance(rows, list)]
+    if parts:
+        code = "import json; [json.dump(rows, open(part + '.json', 'w')) for part, rows in "
+        code += f"json.load(open({name!r})).items()]"
+        files = " ".join(
+            f"--{'train' if part_of(part) == 'train' else 'dev'} {part}.json" for part in parts[:2]
+        )
+        raise DataError(
+            f"{name} holds several data sets: {listed(parts)}. Write each to a file of its own, "
+            f'for {files}: python -c "{code}"'
+        )
 
 
 def _by_number(row: Any) -> Any:
