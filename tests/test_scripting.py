@@ -279,3 +279,8 @@ def test_a_comparison_from_rows(tmp_path: Path) -> None:
     assert again.rows == ladder.rows
     with pytest.raises(ConfigError, match="vocab_size"):
         bertwright.compare(corpus, out=out, vocabsize=3)
+    with pytest.raises(ConfigError, match="brt"):
+        bertwright.compare(
+            corpus, out=tmp_path / "other", train=TEXTS, **(settings | {"systems": ["brt"]})
+        )
+    assert not (tmp_path / "other").exists()

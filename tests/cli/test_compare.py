@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from bertwright.cli.app import run
 from bertwright.config.compare import CompareConfig
-from bertwright.recipes.compare import preset
+from bertwright.errors import BertwrightError
+from bertwright.recipes.compare import preset, train
 from bertwright.recipes.compare.ladder import PRESET, hold
 from tests.cli.conftest import JsonOf, Ran
 from tests.recipes.compare.conftest import write_labels, write_text
@@ -90,6 +92,19 @@ def test_a_dry_run_of_the_preset_writes_and_deletes_nothing(
     assert files
     assert "bert" in json_of(*words, "--overwrite")["rungs"]
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files
+
+
+def test_an_unexpected_error_of_a_system_has_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bug(*args: object, **how: object) -> None:
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setattr(train.pretraining, "pretrain", bug)
+    words = ["compare", str(write_text(tmp_path / "corpus.txt")), "--systems", "ngram", *SMALL]
+    with pytest.raises(BertwrightError, match="ngram") as failed:
+        run([*words, "--out", str(tmp_path / "out"), "--debug"])
+    assert isinstance(failed.value.__cause__, RuntimeError)
 
 
 def test_a_comparison_and_its_files(json_of: JsonOf, ran: Ran, tmp_path: Path) -> None:

@@ -74,6 +74,19 @@ def test_tfidf_reads_words_of_any_script() -> None:
         assert judged(task, train, train)["tfidf"].score == 1
 
 
+def test_tfidf_reads_characters_inside_words() -> None:
+    """No word of dev is in train; their endings tell the classes apart."""
+    stems = [a + b + c for a in "bdfgkl" for b in "aeiou" for c in "mnprst"]
+    ends = {"does": "ing", "did": "ted"}
+    every: list[list[Example]] = [
+        [TextExample(f"{stem}{end}", None, label) for label, end in ends.items()] for stem in stems
+    ]
+    train = [example for pair in every[:150] for example in pair]
+    dev = [example for pair in every[150:] for example in pair]
+    task = TaskConfig(kind="classification", labels=("did", "does"))
+    assert judged(task, train, dev)["tfidf"].score == 1
+
+
 WORDS = [f"{a}{b}" for a in "bcdfgh" for b in ("ol", "it", "am")]
 
 
