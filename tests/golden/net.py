@@ -29,6 +29,9 @@ if "BERTWRIGHT_NET" not in os.environ:
     raise RuntimeError("run tests/golden/net.sh COMMIT, which makes the runs that are compared")
 NET = Path(os.environ["BERTWRIGHT_NET"])
 NAMES = sorted(path.stem for path in (NET / "expected").glob("*.json") if path.stem != "computer")
+MADE_BY = json.loads((NET / "expected" / "computer.json").read_text("utf-8"))["computer"]
+if (here := make_runs.computer()) != MADE_BY:  # the last bits would differ
+    raise RuntimeError(f"the runs were made by {MADE_BY}; here is {here}: remove build/net")
 MOST = 10
 """Differences that are shown of a run."""
 
@@ -42,8 +45,6 @@ AFTER_CONVERSION = {
 @pytest.fixture(scope="module", autouse=True)
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A copy of the runs as the working directory, and one thread that computes."""
-    if (there := expected("computer")["computer"]) != (here := make_runs.computer()):
-        pytest.exit(f"the runs were made by {there}; here is {here}: remove build/net", 1)
     folder = tmp_path_factory.mktemp("net") / "runs"
     shutil.copytree(NET / "runs", folder)
     before = Path.cwd()

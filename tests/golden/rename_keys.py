@@ -19,10 +19,10 @@ named as a file is (`inspect`, `bert/inspect`). `/` goes into a table or a list;
 any element. Rows are applied in order, and a second time change nothing. When the runs are made
 from a later commit, rows that were in its table may go.
 
-Only keys are rewritten. No value changes, files of tensors are refused, and so are new keys
-anywhere but in configurations and manifests. Sizes and hashes of rewritten files are renewed in the
-`MANIFEST.json` that lists them, and the hash of a manifest of shards in the `environment.json` of
-the runs on them.
+Only keys are rewritten. No value changes, files of tensors are refused, and so are new keys with
+numbers anywhere but in configurations and manifests: a figure is computed. Sizes and hashes of
+rewritten files are renewed in the `MANIFEST.json` that lists them, and the hash of a manifest of
+shards in the `environment.json` of the runs on them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ import tomli_w
 Json = Any
 MANIFEST, ENVIRONMENT = "MANIFEST.json", "environment.json"
 CONFIGURATIONS = ("config.toml", "config.json", "task.json", MANIFEST)
-"""Files that hold nothing a model computes: only they may have a new key."""
+"""Files that hold nothing a model computes: only they may have a new key with a number."""
 STYLES: tuple[Callable[[Json], str], ...] = (
     lambda x: json.dumps(x, indent=1) + "\n",
     lambda x: json.dumps(x, indent=2) + "\n",
@@ -120,7 +120,10 @@ class Added:
 
 Change = Renamed | Removed | Added
 
-CHANGES: tuple[Change, ...] = ()
+CHANGES: tuple[Change, ...] = (
+    Added("results.json", "task/activation", "identity"),
+    Added("results.json", "tasks/*/task/activation", "identity"),
+)
 """Changes since the commit that the runs are made from, in the order in which they came."""
 
 
@@ -147,8 +150,10 @@ def refuse_other_than_keys(changes: Iterable[Change]) -> None:
         if PurePath(name).suffix not in ("", ".toml", ".json", ".jsonl"):
             raise SystemExit(f"{change}: only keys of .toml, .json and .jsonl files are rewritten")
         if isinstance(change, Added) and name not in CONFIGURATIONS:
-            allowed = ", ".join(CONFIGURATIONS)
-            raise SystemExit(f"{change}: a key may be added to {allowed}, not to what was computed")
+            value = change.value
+            if not (value is None or isinstance(value, bool | str) or value in ([], {})):
+                allowed = ", ".join(CONFIGURATIONS)
+                raise SystemExit(f"{change}: numbers are added to {allowed}, not to figures")
 
 
 def changed(content: Json, path: PurePath, changes: Iterable[Change]) -> Json:

@@ -30,6 +30,7 @@ CHANGES: tuple[Change, ...] = (
     Removed("metrics.jsonl", "memory"),
     Renamed("task.json", "tasks/*/head/size", "tasks/*/units"),
     Renamed("results.json", "seeds/*/f1", "seeds/*/macro_f1"),
+    Added("results.json", "activation", "none"),
     Renamed("checkpoints/*/config.json", "width", "hidden_size"),
     Renamed("MANIFEST.json", "counts/pieces", "counts/tokens"),
     Renamed("environment.json", "cpu", "processor"),
@@ -90,7 +91,8 @@ def test_keys_change_and_values_stay(folder: Path) -> None:
     records = [{"step": n, "loss": 0.1 + n / 3} for n in range(3)]
     lines = (run / "metrics.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == records
-    results = {"seeds": [{"seed": 1, "macro_f1": 0.3}, {"seed": 2, "macro_f1": 2 / 3}], "cut": 0}
+    seeds = [{"seed": 1, "macro_f1": 0.3}, {"seed": 2, "macro_f1": 2 / 3}]
+    results = {"seeds": seeds, "cut": 0, "activation": "none"}
     assert read(run / "results.json") == results
     task = {"a": {"head": {"crf": False}, "units": 4}, "b": {"head": {}, "units": 5}}
     assert read(checkpoint / "task.json") == {"tasks": task}
@@ -122,7 +124,7 @@ def test_keys_change_and_values_stay(folder: Path) -> None:
         Removed("weights.hdf5", "x"),
         Added("metrics.jsonl", "loss", 0.5),
         Added("results.json", "seeds/*/f1", 0.5),
-        Added("inspect", "norm", 0.5),
+        Added("inspect", "norm", 0),
         Renamed("results.json", "seeds/*/f1", "f1"),
         Renamed("config.toml", "validation/share", "validation/tokens"),
         Removed("checkpoints/*/heads.safetensors", "x"),
