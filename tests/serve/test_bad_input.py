@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.serve.errors import invalid_request
+from bertwright.serve.service import Service
 from tests.serve.conftest import EXAMPLES
+from tests.serve.test_working_together import with_server
 
 SECRET = "zebra zebra zebra"
 LONG = " ".join("abcdefghijklmnopqrst")
@@ -188,6 +192,21 @@ def test_a_reason_is_short_however_much_it_names() -> None:
 def test_a_string_of_ten_megabytes(client: TestClient) -> None:
     error = check_no(client.post("/embed", json={"input": "zebra " * 1_700_000}), 413)
     assert error["code"] == "too_large"
+
+
+def test_a_length_that_is_too_large_is_refused_before_the_body(full: Path) -> None:
+    """A body of 10^12 bytes that never comes would take `--body-seconds` to refuse."""
+
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.sleep(600)
+        yield b""
+
+    async def test(client: httpx.AsyncClient, service: Service) -> None:
+        headers = {"content-length": str(10**12), "content-type": "application/json"}
+        reply = await client.post("/embed", content=never(), headers=headers)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
+
+    with_server(test, full)
 
 
 def test_bounds(served: Callable[..., TestClient]) -> None:

@@ -227,6 +227,7 @@ def test_rerank_of_cohere_and_jina(client: TestClient, model: Model) -> None:
     scores = [each["relevance_score"] for each in reply["results"]]
     assert scores == pytest.approx([values[n] for n in order], abs=1e-5)
     assert not any("document" in each for each in reply["results"])
+    assert len(ask(client, "/v1/rerank", **body, top_k=1, task="mood")["results"]) == 1
     reply = ask(client, "/v1/rerank", **body, top_n=2, return_documents=True, task="mood")
     assert [each["document"]["text"] for each in reply["results"]] == [
         texts[each["index"]] for each in reply["results"]

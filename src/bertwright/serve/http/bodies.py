@@ -88,6 +88,9 @@ async def read_body(request: Request, config: ServeConfig) -> bytes:
     """
     most, size = config.max_body_bytes, 0
     parts: list[bytes] = []
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > most * DRAIN:  # too much to wait for
+        raise HttpError(413, "too_large", f"the body has more than {most} bytes")
     try:
         async with asyncio.timeout(config.body_seconds):
             async for part in request.stream():

@@ -219,6 +219,7 @@ class RankRequest(NamedModel, extra="ignore"):
         "Texts, or objects with `text`.", example=["a", "b"]
     )
     top_n: Count | None = _key("The most documents to return; unset: all.", None)
+    top_k: Count | None = _key("The same as `top_n`, as `/rerank` and other servers name it.", None)
     return_documents: bool = _key("Return the text of each document.", False)
     task: Name | None = _key("Name of the head; needed where several score pairs.", None)
 

@@ -110,7 +110,7 @@ def prepare_rank(engine: Engine, body: RankRequest, config: ServeConfig) -> Prep
 
     def reply(ranking: Ranking, about: About) -> RankReply:
         ranked = []
-        for found in ranking.documents[: body.top_n]:
+        for found in ranking.documents[: body.top_n or body.top_k]:
             document = RelevantDocument(index=found.index, relevance_score=found.score)
             if body.return_documents:
                 document.document = Document(documents[found.index])
