@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
+import struct
 import tracemalloc
 from pathlib import Path
 
@@ -14,19 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bertwright
-from bertwright.checkpoint.sources import OlderReading
 from bertwright.checkpoint.vector_files import export_vectors, import_vectors
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.models.word_vectors import files
+from bertwright.models.word_vectors import fasttext_file, files
+from bertwright.models.word_vectors.config import FastTextChanges, FastTextConfig, FastTextRun
 from bertwright.models.word_vectors.files import (
     NamedVectors,
     read_vectors,
     write_binary,
     write_text,
 )
-from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 pytest.importorskip("numba")
 WORDS = ["the", "new york", "Zürich", "don't", "a.b"]
@@ -237,15 +237,30 @@ def test_the_row_of_unknown_words_by_its_name(tmp_path: Path, name: str) -> None
     assert same(read_vectors(again), ["the", "cat", name], [[1, 2], [3, 4], [9, 9]])
 
 
-def test_a_folder_of_an_earlier_version_says_how_it_reads(tmp_path: Path) -> None:
-    import_vectors(_file(tmp_path, ["u", ".", "s", "U.S."]), tmp_path / "new")
-    folder = tmp_path / "old"
-    shutil.copytree(tmp_path / "new", folder)
-    make_tokenizer(["u", ".", "s", "U.S.", "[UNK]"]).save(folder)
-    (folder / "MANIFEST.json").unlink()
-    with pytest.warns(OlderReading, match="as BERT does"):
-        model = bertwright.load(folder)
-    assert model.tokenizer.encode("U.S.").tokens == ["u", ".", "s", "."]
+def write_fasttext(path: Path, rows: np.ndarray, least: int) -> None:
+    """A file of `fasttext skipgram -maxn 0`, whose `-minn` stays as it was given."""
+    config = FastTextConfig(3, 2, buckets=0, min_n=0, max_n=0)
+    counts = np.array([5, 4, 3])
+    content = fasttext_file.FastTextFile(config, ["</s>", "the", "cat"], counts, rows, rows)
+    fasttext_file.write(path, content)
+    settings = bytearray(path.read_bytes())
+    settings[8 + 9 * 4 : 8 + 10 * 4] = struct.pack("<i", least)
+    path.write_bytes(settings)
+
+
+@pytest.mark.parametrize("least", [0, 3])
+def test_a_fasttext_without_ngrams(tmp_path: Path, least: int) -> None:
+    rows = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    write_fasttext(tmp_path / "v.bin", rows, least)
+    assert open_words(tmp_path / "v.bin").words == ["</s>", "the", "cat"]
+    found = import_vectors(tmp_path / "v.bin", tmp_path / "model")
+    assert not any("n-grams" in note for note in found.notes)
+    model = bertwright.load(tmp_path / "model")
+    assert model.embed(["the", "cat", "dog"]).tolist() == [[3, 4], [5, 6], [3, 4]]  # dog: the mean
+    export_vectors(tmp_path / "model", tmp_path / "again.bin", to="fasttext")
+    np.testing.assert_array_equal(fasttext_file.read(tmp_path / "again.bin").rows[:3], rows)
+    with pytest.raises(ConfigError, match="max_n"):
+        FastTextRun(data="x", out="y", architecture=FastTextChanges(max_n=0))
 
 
 def test_embed_says_how_many_words_there_are(

@@ -169,7 +169,7 @@ def test_a_vocabulary_for_no_masked_lm(tmp_path: Path, examine: Examine) -> None
     make_tokenizer(["[UNK]", *WORDS]).save(tmp_path / "tokenizer")
     checkup, found = examine(healthy(), tmp_path / "tokenizer")
     assert checkup.errors == 1
-    assert "train --special-tokens bert" in found["instances"].message
+    assert "--special-tokens bert" in found["instances"].message
     assert found["unknown_tokens"].value == 0
 
 

@@ -47,6 +47,12 @@ def test_the_folder_is_model2vecs(model_folder: Path, tmp_path: Path) -> None:
     assert abs(float(np.linalg.norm(raw)) - 1) > 1e-3
 
 
+def test_more_dimensions_than_the_model_has(model_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--dimensions is 25.* 24"):
+        distill(model_folder, tmp_path / "static", 25)
+    assert distill(model_folder, tmp_path / "static").shape[1] == 24
+
+
 def test_a_token_is_its_vector_in_the_encoder(model_folder: Path, tmp_path: Path) -> None:
     table = distill(model_folder, tmp_path / "static", 24)
     teacher = bertwright.load(model_folder)

@@ -3,6 +3,7 @@
 | layout | weights | configuration |
 |---|---|---|
 | `huggingface` | `model.safetensors`, or shards with an index | `config.json` |
+| tables of token vectors | `model.safetensors` | `config.json`, else sentence-transformers' |
 | `tensorflow` | `NAME.index`, `NAME.data-*` | `bert_config.json`, else `config.json` |
 
 A source is a folder, or the name of a TensorFlow checkpoint without `.index`. An adapter opens the
@@ -20,10 +21,12 @@ from typing import Any
 
 from torch import Tensor
 
+from bertwright.checkpoint.sentence_transformers.folder import SETTINGS_FILE
 from bertwright.models.bert import tensorflow
 from bertwright.models.bert.huggingface import activation_of
-from bertwright.models.catalogue import system_of_config, system_of_folder, system_that
+from bertwright.models.catalogue import MODELS, system_of_config, system_of_folder, system_that
 from bertwright.models.system import System
+from bertwright.models.word_vectors import model2vec
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import BERT_CONFIG, CONFIG, INDEX, WEIGHTS, Header, read_json
 from bertwright.storage.tensor_bundle import BundleEntry, find_prefix, read_tensor
@@ -112,6 +115,45 @@ class SafetensorsFolder(Adapter):
         return dict(model_folder.read_headers(source)), ()
 
 
+class StaticFolder(SafetensorsFolder):
+    """The adapter for tables of token vectors of model2vec and sentence-transformers
+    (`models/word_vectors/model2vec.py`). Their configuration may name no `model_type`."""
+
+    def is_one(self, source: Path) -> bool:
+        if not source.is_dir():
+            return False
+        if not (source / CONFIG).is_file():
+            return (source / SETTINGS_FILE).is_file() and model2vec.has_table(source)
+        name = read_json(source / CONFIG).get("model_type")
+        return name == "model2vec" or (name is None and model2vec.has_table(source))
+
+    def config_file(self, source: Path) -> Path:
+        path = source / CONFIG
+        return path if path.is_file() else source / SETTINGS_FILE
+
+    def config(self, source: Path) -> Any:
+        path = self.config_file(source)
+        content = read_json(path) if path.name == CONFIG else {}
+        return MODELS["model2vec"].load().names.read_config(content, path)
+
+    def weight_files(self, source: Path) -> list[Path]:
+        return [model2vec.table_header(source).file]
+
+    def headers(self, source: Path) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
+        return {model2vec.TABLE: model2vec.table_header(source)}, ()
+
+    def read(self, headers: Headers, names: Sequence[str]) -> dict[str, Tensor]:
+        """Return the table, in which each token of the tokenizer has a row."""
+        tensors = super().read(headers, names)
+        if isinstance(header := headers.get(model2vec.TABLE), Header) and tensors:
+            beside = model_folder.headers_of(header.file)
+            more = [name for name in beside if name != header.stored]
+            read = model_folder.read_tensors(beside, more)
+            table = tensors[model2vec.TABLE]
+            tensors[model2vec.TABLE] = model2vec.fold(table, read, header.file)
+        return tensors
+
+
 class TensorFlowCheckpoint(Adapter):
     """The adapter for checkpoints of google-research/bert."""
 
@@ -165,7 +207,7 @@ class TensorFlowCheckpoint(Adapter):
 
 
 SAFETENSORS, TENSORFLOW = SafetensorsFolder(), TensorFlowCheckpoint()
-ADAPTERS: tuple[Adapter, ...] = (SAFETENSORS, TENSORFLOW)
+ADAPTERS: tuple[Adapter, ...] = (StaticFolder(), SAFETENSORS, TENSORFLOW)
 """The adapters in the order in which they are tried: if a folder has both kinds of weights, its
 safetensors are read."""
 

@@ -41,6 +41,7 @@ from bertwright.errors import BertwrightError, ConfigError, DataError, Integrity
 from bertwright.models.bert import tensorflow
 from bertwright.models.catalogue import system_of_config, system_that
 from bertwright.models.elmo.config import ElmoConfig
+from bertwright.models.word_vectors import model2vec
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder, pickled
 from bertwright.storage.model_folder import (
@@ -129,15 +130,17 @@ def convert(
             system_that(lambda system: system.is_padded, config, f"a folder of {to}")
         elif to != "huggingface":
             system_that(lambda system: to in system.layouts, config, f"a folder of {to}")
-        known = sentence_transformers.read_defaults(folder)
+        # In another format vectors are not described, so a part that is not read does not matter.
+        of_vectors = to == "sentence-transformers"
+        known = sentence_transformers.read_defaults(folder) if of_vectors else None
         defaults = _with_requested(known or EmbeddingDefaults(), vectors or {})
         longest = sources.read_length(found, system_of_config(config).spec(config).max_length)
         if known is None and "max_length" not in (vectors or {}):
             defaults = replace(defaults, max_length=longest or defaults.max_length)
-        if not 2 < defaults.max_length <= (longest or defaults.max_length):
+        length = defaults.max_length
+        if of_vectors and length is not None and not 2 < length <= (longest or length):
             raise ConfigError(
-                f"max_length is {defaults.max_length}; expected 3 to {longest}, the positions of "
-                "this model"
+                f"max_length is {length}; expected 3 to {longest}, the positions of this model"
             )
         encoder_alone = to in ("sentence-transformers", "elmo")
         heads: Mapping[str, Any] = {"objectives": []} if encoder_alone else {}
@@ -162,7 +165,7 @@ def convert(
         dropped = [part for part in report.parts if part not in (*written, *report.started)]
         if dropped:
             notes.append(f"not carried over: {', '.join(dropped)}")
-        if known is not None and to != "sentence-transformers":
+        if sentence_transformers.is_one(folder) and not of_vectors:
             notes.append(
                 "not carried over: how vectors are made; --to sentence-transformers keeps it"
             )
@@ -293,6 +296,7 @@ def _write_model(
 
 def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[str]:
     """Write the files of the tokenizer, and return notes about them for the user."""
+    folder = model2vec.place_of(folder)
     present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
     if not {"tokenizer.json", _VOCABULARY, "vocab.json"} & set(present):
         return ["no tokenizer in the source, so none beside the model"]

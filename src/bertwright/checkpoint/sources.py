@@ -21,10 +21,6 @@ _ROLES = ("pad", "bos", "eos")
 """The roles of special tokens whose ids `config.json` contains (`pad_token_id` and so on)."""
 
 
-class OlderReading(UserWarning):
-    """Warns that an earlier version converted a folder, so that it splits texts by other rules."""
-
-
 class OtherVocabulary(UserWarning):
     """Warns that a tokenizer seems to belong to another model than the one in its folder."""
 
@@ -87,8 +83,7 @@ def read_length(source: Path, positions: int | None) -> int | None:
 def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
     """Return the tokenizer in the folder of a model.
 
-    An `OtherVocabulary` warning is given if the tokenizer seems to belong to another model, an
-    `OlderReading` warning if an earlier version converted the folder (see `older_reading`).
+    An `OtherVocabulary` warning is given if the tokenizer seems to belong to another model.
 
     Args:
         folder: the folder of the model.
@@ -118,23 +113,7 @@ def read_tokenizer(folder: Path, config: Any) -> Tokenizer:
         )
     if why := other_vocabulary(folder, tokenizer):
         warnings.warn(OtherVocabulary(why), stacklevel=2)
-    if why := older_reading(folder, tokenizer):
-        warnings.warn(OlderReading(why), stacklevel=2)
     return tokenizer
-
-
-def older_reading(folder: Path, tokenizer: Tokenizer) -> str | None:
-    """Return a message if an earlier version converted the folder from a file of word vectors or of
-    n-grams, so that texts are not split into the words of the file; None for any other folder."""
-    content = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-    from_file = "pad" not in tokenizer.special and tokenizer.file_words is None
-    if content.get("model_type") not in ("word-vectors", "fasttext", "ngram") or not from_file:
-        return None
-    return (
-        f"{folder} was converted by an earlier version: it splits texts at punctuation and Chinese "
-        "characters as BERT does, so that words like U.S. and n't are never found. Convert its "
-        "file again to read texts in the words of the file: bertwright convert FILE DST"
-    )
 
 
 def other_vocabulary(folder: Path, tokenizer: Tokenizer) -> str | None:

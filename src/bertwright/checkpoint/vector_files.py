@@ -70,9 +70,11 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported
     if fasttext_file.is_fasttext(source):
         read = fasttext_file.read(source)
         notes += fasttext_file.notes_of(read)
-        notes.append(
-            "a word that is not in the file has the mean of the vectors of its character n-grams"
-        )
+        if read.config.max_n:
+            notes.append(
+                "a word that is not in the file has the mean of the vectors of its character "
+                "n-grams"
+            )
         words, learner, unknown = _fasttext(read)
     else:
         found = read_vectors(source)
@@ -83,7 +85,8 @@ def import_vectors(source: Path, out: Path, overwrite: bool = False) -> Imported
     tokenizer = make_file_tokenizer(words, "vectors", special, added)
     save_with_words(out, learner, tokenizer, source.name, overwrite)
     table: Any = learner.encoder.token_embedding()
-    what = "a word without n-grams" if isinstance(learner.encoder, FastText) else "a word"
+    has_ngrams = isinstance(learner.encoder, FastText) and learner.encoder.config.max_n > 0
+    what = "a word without n-grams" if has_ngrams else "a word"
     notes.append(
         f"{what} that is not in the file has the vector of its row {unknown!r}"
         if unknown is not None

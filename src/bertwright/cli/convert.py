@@ -145,11 +145,10 @@ def _distill(
     """Distil a model into a table of token vectors, and print their number and width."""
     if average is not None:
         raise ConfigError("--average writes a checkpoint with layers: convert that to static then")
-    from bertwright.inference.vectors.distill import DIMENSIONS, distill
+    from bertwright.inference.vectors.distill import distill
 
-    width = DIMENSIONS if dimensions is None else dimensions
     with bar("Encoding the vocabulary", "tokens") as on_progress:
-        table = distill(source, out, width, overwrite, on_progress)
+        table = distill(source, out, dimensions, overwrite, on_progress)
     facts: dict[str, Any] = {"tokens": table.shape[0], "width": table.shape[1]}
     if json:
         print_json({"out": out, "to": "static", **facts})

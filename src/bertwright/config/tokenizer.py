@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.ranges import LARGEST_SIZES, OutOfRange, at_least, between
+from bertwright.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,9 @@ class TokenizerConfig:
     """wordpiece (merges by likelihood), bpe (merges by frequency), byte-bpe (GPT-2's BPE of bytes),
     word (whole words), or character.
     """
-    special_tokens: Literal["bert", "unknown"] = "bert"
+    special_tokens: Literal["bert", "unknown"] | None = None
     """bert: `[PAD] [UNK] [CLS] [SEP] [MASK]`; unknown: only `[UNK]`, for systems that mask
-    nothing.
+    nothing. unset: bert; byte-bpe has only `<|endoftext|>`.
     """
     lowercase: bool = True
     """Lower-case the text (an uncased vocabulary)."""
@@ -53,6 +54,11 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         between(self, 6, LARGEST_SIZES["vocab_size"], "vocab_size")
+        if self.algorithm == "byte-bpe" and self.special_tokens is not None:
+            raise ConfigError(
+                f"--special-tokens {self.special_tokens} is for words; byte-bpe has one special "
+                "token, <|endoftext|>. Leave it out, or pass --algorithm bpe"
+            )
         at_least(self, 1, "min_frequency", "overshoot")
         at_least(self, 1000, "max_words")
         at_least(self, 0, "workers")

@@ -112,10 +112,11 @@ class Shards:
             DataError: the vocabulary has no token for the role.
         """
         if role not in self.special:
+            who = "every model" if role == "unk" else "a masked LM"
             raise DataError(
-                f"masked LM needs [{role.upper()}]; the vocabulary of {self.folder} has none: "
-                "train one with bertwright tokenizer train --special-tokens bert, and build the "
-                "data again"
+                f"{who} needs [{role.upper()}]; the vocabulary of {self.folder} has none: train one "
+                "of words (bertwright tokenizer train CORPUS --special-tokens bert --out DIR), and "
+                "build the data again"
             )
         return self.special[role]
 

@@ -74,15 +74,22 @@ class Opened:
     """The word vectors that `--word-vectors` names."""
 
 
+WITHOUT_WEIGHTS = frozenset(
+    ("softmax", "label_smoothing", "activation_penalty", "temporal_penalty", "negative_samples")
+)
+"""The keys of architectures that determine no weights: a run that goes on may change them."""
+
+
 def keep_architecture(run: RunConfig, config: Any, folder: Path) -> Any:
     """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
-    own, with the run's values for settings without weights (dropout, a memory network's softmax).
+    own, with the run's values for settings without weights (`WITHOUT_WEIGHTS`, and all dropouts).
 
     Raises:
         ConfigError: the run asks for another architecture.
     """
     given = run.architecture.given()
-    changed = {key: value for key, value in given.items() if "dropout" in key or key == "softmax"}
+    free = {key for key in given if "dropout" in key or key in WITHOUT_WEIGHTS}
+    changed = {key: given[key] for key in free}
     for key in given.keys() - changed.keys():
         if given[key] != getattr(config, key):
             raise ConfigError(

@@ -90,6 +90,26 @@ def test_a_part_that_the_manifest_does_not_list(folder: Path) -> None:
     raises(IntegrityError, "modules.json", load, folder)
 
 
+def test_a_part_that_is_not_read_does_not_matter_elsewhere(
+    sentences: Path, folder: Path, tmp_path: Path
+) -> None:
+    modules = json.loads((sentences / "modules.json").read_text())
+    modules.append({"type": OURS.format("LSTM"), "path": "2_LSTM"})
+    put(sentences / "modules.json", modules)
+    raises(DataError, "LSTM", convert, sentences, tmp_path / "no", "sentence-transformers")
+    found = convert(sentences, tmp_path / "out", "huggingface")
+    assert any("vectors" in note for note in found.notes)
+    assert load(tmp_path / "out").config == load(folder).config
+
+
+def test_far_too_many_parts(sentences: Path) -> None:
+    """They are counted, not listed."""
+    put(sentences / "modules.json", parts(*["Dense"] * 100_001))
+    with pytest.raises(DataError, match="100,001") as raised:
+        load(sentences)
+    assert len(str(raised.value)) < 300
+
+
 def test_what_a_folder_says_is_read_when_it_is_loaded(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.text.framing import Framing
+from bertwright.text.tokenizer.files import ROBERTA_TOKENS, UnusedMerges
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from bertwright.text.tokenizer.train import train_tokenizer
 from tests.text.tokenizer.saved import saved_backend
@@ -66,6 +67,21 @@ def test_gpts_words_have_an_end(tmp_path: Path) -> None:
     assert tokenizer.encode("AB c ?").ids == [3, 4, 0]
     assert tokenizer.decode([3, 4]) == "ab c"
     assert tokenizer.framing == Framing()
+
+
+def test_merges_of_no_token_are_left_out(tmp_path: Path) -> None:
+    """RobBERT's merges.txt has some whose product is not in vocab.json."""
+    vocab = {token: n for n, token in enumerate([*ROBERTA_TOKENS.values(), *"abc", "ab"])}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nb c\na b\nx y\n")
+    with pytest.warns(UnusedMerges, match=r"merges\.txt has 2 merges .*'b c'"):
+        tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.encode("abc").tokens == ["<s>", "ab", "c", "</s>"]
+
+
+def test_special_tokens_of_words_are_refused() -> None:
+    with pytest.raises(ConfigError, match="--special-tokens bert"):
+        TokenizerConfig(algorithm="byte-bpe", special_tokens="bert")
 
 
 def test_a_vocabulary_without_room_for_the_bytes(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Read and write folders of sentence-transformers: a BERT, and how its tokens become one vector.
 
 ```
-modules.json                       Transformer, Pooling, perhaps Dense, perhaps Normalize
+modules.json                       Transformer, Pooling, perhaps Dense, perhaps Normalize; or
+                                   StaticEmbedding in place of the first two (read only)
 sentence_bert_config.json          max_seq_length, with [CLS] and [SEP]
 config_sentence_transformers.json  prompts, truncate_dim, similarity_fn_name
 1_Pooling/config.json              how tokens are pooled
@@ -31,6 +32,7 @@ from bertwright.checkpoint.sentence_transformers.dense import (
 from bertwright.config.vectors import SimilarityFunction, VectorConfig, poolings_of
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.catalogue import system_of_folder
+from bertwright.models.word_vectors.model2vec import table_header
 from bertwright.storage.model_folder import (
     WEIGHTS,
     check_settings,
@@ -40,6 +42,7 @@ from bertwright.storage.model_folder import (
     write_json,
     wrong,
 )
+from bertwright.text.tokenizer.files import STATIC_PART, read_folder
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 MODULES = "modules.json"
@@ -59,6 +62,8 @@ _NAMES = ("module_input_name", "module_output_name")
 SETTINGS = (MODULES, _SIZES, SETTINGS_FILE)
 """The files of settings beside a model."""
 _OF_A_PART = ("config.json", WEIGHTS, "tokenizer.json")
+_STATIC = "StaticEmbedding"
+_MOST_PARTS = 64
 _THEIRS = "sentence_transformers."
 _LARGEST_PROMPT = 1 << 13
 """The maximum number of characters of a prompt."""
@@ -83,8 +88,9 @@ class EmbeddingDefaults:
     """How the tokens, including [CLS] and [SEP], become one vector; see `VectorConfig.pooling`."""
     normalize: bool = False
     """Whether every vector is scaled to length 1."""
-    max_length: int = 512
-    """The maximum number of tokens of a text, with [CLS] and [SEP]; longer texts are truncated."""
+    max_length: int | None = 512
+    """The maximum number of tokens of a text, with [CLS] and [SEP]; longer texts are truncated.
+    None: any number."""
     layers: tuple[int, ...] = (-1,)
     """The layers whose vectors are pooled; a folder can only express the last."""
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -128,19 +134,25 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
         return None
     parts = _parts(root)
     kinds = [kind for kind, _ in parts]
-    scaled = kinds[-1] == "Normalize"
-    inside = kinds[2 : len(kinds) - scaled]
-    if kinds[:2] != ["Transformer", "Pooling"] or any(kind != "Dense" for kind in inside):
+    is_static, scaled = kinds[0] == _STATIC, kinds[-1] == "Normalize"
+    first = [_STATIC] if is_static else ["Transformer", "Pooling"]
+    inside = kinds[len(first) : len(kinds) - scaled]
+    if kinds[: len(first)] != first or any(kind != "Dense" for kind in inside):
+        more = f" and {len(kinds) - 8:,} more" if len(kinds) > 8 else ""
         raise DataError(
-            f"{root / MODULES} has the parts {', '.join(kinds)}; only a Transformer, a Pooling, "
-            "perhaps Dense and perhaps a Normalize are read"
+            f"{root / MODULES} has the parts {', '.join(kinds[:8])}{more}; only a Transformer and "
+            "a Pooling, or a StaticEmbedding, perhaps Dense and perhaps a Normalize are read"
         )
-    pooling = _read_pooling(parts[1][1] / "config.json")
+    pooling = "mean" if is_static else _read_pooling(parts[1][1] / "config.json")
     if scaled:
         _check_normalize(parts[-1][1] / "config.json")
     dense = tuple(read_config(path) for kind, path in parts if kind == "Dense")
-    max_length = read_max_length(root)
-    width = _width(root, pooling, dense)
+    if is_static:
+        width = table_header(root).shape[1]
+        max_length, scaled = _read_static_settings(root, scaled)
+    else:
+        max_length, width = read_max_length(root), _width_of(root, pooling)
+    width = _check_dense(width, dense)
     prompts, default, dimensions, similarity = _read_settings(root / SETTINGS_FILE)
     return EmbeddingDefaults(
         pooling,
@@ -247,9 +259,12 @@ def _parts(root: Path) -> list[tuple[str, Path]]:
     """
     path = root / MODULES
     listed = read_any_json(path)
+    if isinstance(listed, list) and len(listed) > _MOST_PARTS:
+        raise DataError(f"{path} lists {len(listed):,} parts; expected at most {_MOST_PARTS}")
     parts = []
     for part in listed if isinstance(listed, list) else []:
         kind, name = (part.get(k) for k in ("type", "path")) if isinstance(part, dict) else (0, 0)
+        name = "" if name == "." else name  # model2vec names the folder itself so
         if not isinstance(kind, str) or not isinstance(name, str):
             raise DataError(f"{path} holds {short(part)}; expected a type and a path")
         if name and (Path(name).name != name or name == ".."):
@@ -260,7 +275,7 @@ def _parts(root: Path) -> list[tuple[str, Path]]:
         raise DataError(f"{path} holds {short(listed)}; expected a list of parts")
     if parts[0][0] == "WordEmbeddings":
         raise DataError(_of_word_vectors(root, parts[0][1]))
-    if parts[0][1] != root:
+    if parts[0][1] not in (root, root / STATIC_PART):
         raise DataError(
             f"{path} has its first part in {parts[0][1].name}, as before version 2 of "
             "sentence-transformers: load it there and save it again"
@@ -321,17 +336,24 @@ def _check_normalize(path: Path) -> None:
             raise DataError(f"{short(key)} in {path} is {short(value)}; that is not read")
 
 
-def _width(transformer: Path, pooling: str, dense: tuple[Dense, ...]) -> int:
-    """Return the width of the vectors after pooling and dense layers.
+def _width_of(transformer: Path, pooling: str) -> int:
+    """Return the width of the vectors after pooling.
 
     Raises:
-        DataError: the model is of a kind that is not read, or the input of a dense layer does not
-            have the width of its predecessor's output.
+        DataError: the model is of a kind that is not read.
     """
     path = transformer / "config.json"
     content = read_json(path)
     system = system_of_folder(content, path)
-    width = system.spec(system.names.read_config(content, path)).width * len(poolings_of(pooling))
+    return system.spec(system.names.read_config(content, path)).width * len(poolings_of(pooling))
+
+
+def _check_dense(width: int, dense: tuple[Dense, ...]) -> int:
+    """Return the width of vectors after dense layers.
+
+    Raises:
+        DataError: the input of a dense layer does not have the width of its predecessor's output.
+    """
     for layer in dense:
         if layer.in_features != width:
             raise DataError(
@@ -340,6 +362,26 @@ def _width(transformer: Path, pooling: str, dense: tuple[Dense, ...]) -> int:
             )
         width = layer.out_features
     return width
+
+
+def _read_static_settings(folder: Path, scaled: bool) -> tuple[int | None, bool]:
+    """Return the maximum number of tokens of a text for a table of token vectors (None: any
+    number), and whether vectors are scaled to length 1.
+
+    `StaticModel.encode` of model2vec, whose folders have a `config.json`, truncates to 512 tokens
+    unless that says otherwise; sentence-transformers truncates as `tokenizer.json` says.
+    """
+    path = folder / "config.json"
+    if path.is_file():
+        content = read_json(path)
+        length = _whole({"max_length": 512, **content}, "max_length", path, "tokens")
+        scaled = content.get("normalize") is True
+    else:
+        backend, _ = read_folder(folder)
+        length = None if backend.truncation is None else int(backend.truncation["max_length"])
+    if length is not None:
+        length += load_tokenizer(folder).framing.special_tokens()
+    return length, scaled
 
 
 def read_max_length(transformer: Path) -> int:

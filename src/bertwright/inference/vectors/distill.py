@@ -35,7 +35,7 @@ DIMENSIONS = 256
 def distill(
     source: str | Path,
     out: Path,
-    dimensions: int = DIMENSIONS,
+    dimensions: int | None = None,
     overwrite: bool = False,
     on_progress: OnProgress = silent,
 ) -> Float32s:
@@ -44,15 +44,15 @@ def distill(
     Args:
         source: a model with layers. The vectors are those of `embed` with its defaults.
         out: the folder to write.
-        dimensions: the largest H. If W is smaller, H is W.
+        dimensions: H, at most W; None: 256, or W if that is smaller.
         overwrite: replace `out` if it exists.
         on_progress: called with the number of tokens done.
 
     Raises:
-        ConfigError: the model has no layers or no vectors, or `dimensions` is below 1.
+        ConfigError: the model has no layers or no vectors, or `dimensions` is below 1 or above W.
         DataError, IntegrityError: as `load`.
     """
-    if dimensions < 1:
+    if dimensions is not None and dimensions < 1:
         raise ConfigError(f"--dimensions is {dimensions}; expected 1 or more")
     refuse_source(out, Path(source), "DST")
     refuse_existing(out, overwrite, "DST")
@@ -63,9 +63,11 @@ def distill(
             f"{source} is a table of vectors already, without layers to distil; write its vectors "
             "by --to word2vec"
         )
+    if dimensions is not None and dimensions > (width := model.embedder().width):
+        raise ConfigError(f"--dimensions is {dimensions}; the vectors of {source} have {width}")
     tokenizer = model.tokenizer
     tokens = np.array(sorted(set(tokenizer.vocab.values()) - tokenizer.special_ids))
-    vectors = principal(_token_vectors(model, tokens, on_progress), dimensions)
+    vectors = principal(_token_vectors(model, tokens, on_progress), dimensions or DIMENSIONS)
     table = np.zeros((tokenizer.vocab_size, vectors.shape[1]), np.float32)
     table[tokens] = vectors * weights(len(tokens))[:, None]
     learner = checkpoint.make_learner(StaticConfig(*table.shape), ())

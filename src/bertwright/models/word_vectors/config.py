@@ -64,6 +64,8 @@ class FastTextConfig(Word2VecConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if (self.buckets, self.min_n, self.max_n) == (0, 0, 0):
+            return  # a file of fastText that was trained with -maxn 0, without n-grams
         between(self, 1, MOST_WORDS, "buckets")
         between(self, 1, MOST_CHARACTERS, "min_n")
         between(self, self.min_n, MOST_CHARACTERS, "max_n")
@@ -190,6 +192,14 @@ class FastTextRun(Word2VecRun):
     architecture: FastTextChanges = field(default_factory=FastTextChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
 
+    def __post_init__(self) -> None:
+        if self.architecture.max_n == 0:
+            raise ConfigError(
+                "architecture.max_n is 0, and fastText without n-grams is word2vec: train it by "
+                "--model word2vec-skip-gram"
+            )
+        super().__post_init__()
+
 
 GLOVE_PRESETS = {"glove": GloveConfig()}
 """The only preset."""
@@ -239,3 +249,5 @@ class StaticConfig(WordVectorsConfig):
 
     normalize: bool = True
     """Whether the vector of a text is scaled to length 1 by default."""
+    averages_unknown: bool = False
+    """Whether the mean includes unknown tokens, as that of sentence-transformers does."""

@@ -46,7 +46,9 @@ def word_vectors_spec(config: WordVectorsConfig) -> EncoderSpec:
         averages_begin=False,
         averages_end=False,
         feature_based=True,
-        averages_unknown=not isinstance(config, (Word2VecConfig, GloveConfig, StaticConfig)),
+        averages_unknown=config.averages_unknown
+        if isinstance(config, StaticConfig)
+        else not isinstance(config, (Word2VecConfig, GloveConfig)),
         default_normalize=isinstance(config, StaticConfig) and config.normalize,
     )
 
@@ -107,7 +109,7 @@ class FastText(WordVectors):
 
     def can_spell(self, word: str) -> bool:
         """Return whether a word has n-grams; its ends, `<` and `>`, count as characters."""
-        return len(word) + 2 >= self.config.min_n
+        return self.config.max_n > 0 and len(word) + 2 >= self.config.min_n
 
     def _of_ngrams(self, word: str) -> Tensor:
         """Return the mean `[H]` of the rows of a word's n-grams."""

@@ -140,7 +140,7 @@ def _read(path: Path, data: memoryview) -> FastTextFile:
         counts[row], _ = struct.unpack_from("<qb", data, stop + 1)
         at = stop + 10
     matrices = []
-    for least in (size + buckets, 0):
+    for least in (size if max_n == 0 else size + buckets, 0):
         if old:
             quantized = False
         else:
@@ -152,10 +152,12 @@ def _read(path: Path, data: memoryview) -> FastTextFile:
             raise DataError(f"{path} is quantized (.ftz; take the .bin), or damaged")
         matrices.append(np.frombuffer(data, "<f4", count * width, at).reshape(count, width))
         at += 4 * count * width
+    rows, output = map(np.array, matrices)
+    if max_n == 0:  # -maxn 0: words alone; whatever -bucket says, there are no rows of n-grams
+        buckets, min_n, rows = 0, 0, rows[:size]
     values: Any = (_ALGORITHMS[algorithm], _LOSSES[loss], buckets, min_n, max_n)
     try:
         config = FastTextConfig(size, width, *values)
     except ConfigError as error:
-        raise DataError(f"{path} is no fastText with character n-grams: {error}") from error
-    rows, output = map(np.array, matrices)
+        raise DataError(f"{path} is no word vectors of fastText: {error}") from error
     return FastTextFile(config, words, counts, rows, output, replaced)

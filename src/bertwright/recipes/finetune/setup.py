@@ -519,7 +519,7 @@ def _with_vectors(
         )
     length = task.max_length
     if known is not None and files.max_length is None:
-        length = min(length, known.max_length)
+        length = min(length, known.max_length or length)
     stride = min(task.stride, length // 3)
     return replace(task, head=head, similarity=made, max_length=length, stride=stride)
 

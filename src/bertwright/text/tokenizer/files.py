@@ -9,6 +9,7 @@ which have only `vocab.txt`, and of GPT, GPT-2 and RoBERTa, which have `vocab.js
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,10 @@ ROBERTA_TOKENS = {
 """RoBERTa's special tokens, and those of XLM-R, CamemBERT and MPNet."""
 ALBERT_TOKENS = {**SPECIAL_TOKENS, "pad_token": "<pad>", "unk_token": "<unk>"}
 """ALBERT's special tokens."""
+STATIC_PART = "0_StaticEmbedding"
+"""The folder within a folder of sentence-transformers that has a table of token vectors and its
+tokenizer.
+"""
 _MERGES = "merges.txt"
 _OF_BERT = (None, "BertTokenizer", "BertTokenizerFast")
 """The classes of transformers for BERT's tokenizers."""
@@ -65,6 +70,10 @@ class BertRules:
     def strips(self) -> bool:
         """Whether accents are stripped."""
         return self.lowercase if self.strip_accents is None else self.strip_accents
+
+
+class UnusedMerges(UserWarning):
+    """Warns that merges of a BPE were left out, because their tokens are not in its vocabulary."""
 
 
 def make_backend(
@@ -181,6 +190,8 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if not folder.is_dir():
         command = f"bertwright tokenizer train CORPUS --out {folder}"
         raise no_folder(ConfigError, folder, "the folder of a tokenizer or a model", command)
+    if (folder / STATIC_PART / "tokenizer.json").is_file():
+        folder = folder / STATIC_PART
     config: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / name).is_file():
@@ -256,6 +267,17 @@ def _read_merges(folder: Path) -> tokenizers.Tokenizer:
         vocab, merges = models.BPE.read_file(str(folder / "vocab.json"), str(folder / _MERGES))
     except Exception as error:  # tokenizers raises bare Exception
         raise DataError(f"{folder} has no vocab.json and merges.txt of a BPE: {error}") from error
+    known = [(a, b) for a, b in merges if a in vocab and b in vocab and a + b in vocab]
+    if len(known) < len(merges):
+        first = next(" ".join(pair) for pair in merges if pair not in set(known))
+        warnings.warn(
+            UnusedMerges(
+                f"{folder / _MERGES} has {len(merges) - len(known):,} merges of tokens that are "
+                f"not in vocab.json, such as {first!r}; they are left out"
+            ),
+            stacklevel=2,
+        )
+        merges = known
     if any(token.endswith("</w>") for token in vocab):
         backend = tokenizers.Tokenizer(
             models.BPE(vocab, merges, unk_token="<unk>", end_of_word_suffix="</w>")
