@@ -17,6 +17,8 @@ import bertwright
 from bertwright.checkpoint.ngram_files import import_arpa
 from bertwright.cli.app import run as run_verb
 from bertwright.config import values
+from bertwright.config.corpus import CorpusConfig
+from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
 from bertwright.data.counted_pairs import BYTES
 from bertwright.data.shards import Shards, open_shards
@@ -27,6 +29,7 @@ from bertwright.models.ngram.count import count_ngrams
 from bertwright.models.ngram.system import discounts, estimate
 from bertwright.models.ngram.tables import Ngrams
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
+from bertwright.text.tokenizer.train import train_tokenizer
 from tests.recipes.sample import SPECIAL, WORDS, mapping_of, train
 
 BEGIN, END, UNKNOWN = 2, 3, 1
@@ -405,3 +408,16 @@ def test_an_arpa_file_that_says_more_than_it_has(
     path.write_bytes(b"\\data\\" + bytes(2 << 20))
     with pytest.raises(DataError, match=r"line 1 .* more than 1 MB"):
         import_arpa(path, tmp_path / "out")
+
+
+@pytest.mark.filterwarnings("error")
+def test_of_bytes(tmp_path: Path) -> None:
+    """It reads bytes as it was trained, and is not taken for the model of an ARPA file."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the old house near the river was quiet .\n\n" * 20)
+    config = TokenizerConfig(algorithm="byte-bpe", vocab_size=270)
+    tokenizer, _ = train_tokenizer([str(corpus)], CorpusConfig(), config)
+    tokenizer.save(tmp_path / "tokenizer")
+    build_shards([str(corpus)], tmp_path / "data", tmp_path / "tokenizer", workers=1)
+    train(run_of(tmp_path / "data", tmp_path / "run"))
+    assert bertwright.load(tmp_path / "run").score(["the river"])[0].log_probabilities.size > 2

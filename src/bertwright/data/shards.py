@@ -114,9 +114,9 @@ class Shards:
         if role not in self.special:
             who = "every model" if role == "unk" else "a masked LM"
             raise DataError(
-                f"{who} needs [{role.upper()}]; the vocabulary of {self.folder} has none: train one "
-                "of words (bertwright tokenizer train CORPUS --special-tokens bert --out DIR), and "
-                "build the data again"
+                f"{who} needs [{role.upper()}]; the vocabulary of {self.folder} has none: train "
+                "one of words (bertwright tokenizer train CORPUS --special-tokens bert --out DIR), "
+                "and build the data again"
             )
         return self.special[role]
 

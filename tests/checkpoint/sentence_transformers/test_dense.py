@@ -175,7 +175,7 @@ def test_sizes_that_do_not_follow(sentences: Path) -> None:
     raises(DataError, "is 24; it is given vectors of 48 numbers", read_defaults, sentences)
     # another model is named first
     (sentences / "config.json").write_text('{"model_type": "xlnet", "d_model": 24}')
-    with pytest.raises(DataError, match=r"is 'xlnet'; expected one of bert.* transformers"):
+    with pytest.raises(DataError, match=r"is 'xlnet'; expected .*bert"):
         read_defaults(sentences)
 
 
