@@ -93,7 +93,7 @@ def answering(status: int) -> Iterator[str]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield str(server.server_address[1])
         server.shutdown()
