@@ -143,7 +143,7 @@ class Page:
         end = time.monotonic() + seconds
         while not self.run(f"Boolean({script})"):
             assert time.monotonic() < end, f"never so: {script}\n{self.problems}"
-            time.sleep(0.05)
+            time.sleep(0.01)
 
     def text(self, selector: str) -> str:
         """What an element shows."""

@@ -259,11 +259,9 @@ def test_a_weight_keeps_half_a_scale(axis: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["masked_lm", "mix-max", "mean-sqrt", "ulmfit", "crf", "span-mix", "choice"]
-)
+@pytest.mark.parametrize("name", ["masked_lm", "ulmfit", "crf", "span-mix", "choice"])
 def test_heads_in_a_runtime(name: str, tmp_path: Path) -> None:
-    """Graphs of every shape and pooling; in torch `test_padded.py` runs those of all heads."""
+    """Graphs of every shape; in torch `test_padded.py` runs those of all heads."""
     pytest.importorskip("onnxscript")
     pytest.importorskip("onnxruntime")
     model, out = write_model(tmp_path / "model", name), tmp_path / "out"
@@ -287,7 +285,7 @@ def test_int8_in_every_runtime(name: str, runtime: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("system", "head"),
-    [("roberta", "task"), ("albert", "encoder"), ("mpnet", "encoder"), ("modernbert", "masked_lm")],
+    [("roberta", "task"), ("mpnet", "encoder"), ("modernbert", "masked_lm")],
 )
 def test_the_family_in_a_runtime(system: str, head: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
