@@ -14,6 +14,7 @@ from bertwright.machine import (
     bound_threads,
     cpu_quota,
     keep_few_kernels,
+    processor,
     sleep_when_idle,
     usable_cores,
     usable_memory,
@@ -110,3 +111,10 @@ def test_threads_that_are_to_wait_actively_do(monkeypatch: pytest.MonkeyPatch) -
 def test_memory_still_comes_with_freed_memory_kept() -> None:
     program = "from bertwright.machine import keep_freed_memory as keep; keep(); bytes(1 << 26)"
     assert subprocess.run([sys.executable, "-c", program], timeout=600).returncode == 0
+
+
+def test_the_processor_has_the_name_that_linux_gives_it(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Engine No. 2\n")
+    assert processor(tmp_path) == "Engine No. 2"
+    assert processor(tmp_path / "none")

@@ -37,6 +37,7 @@ from bertwright.config.run import RunConfig
 from bertwright.config.run_file import read_run_file
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
+from bertwright.machine import processor
 from bertwright.nn.objective import Learner
 from bertwright.report.card import checkpoint_card
 from bertwright.text.scripts import is_word
@@ -131,7 +132,7 @@ def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, An
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": platform.platform(terse=True),
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor(),
         "threads": torch.get_num_threads(),
         "gpu": gpu,
         "world_size": ranks.world_size,

@@ -14,7 +14,7 @@ import torch
 
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
-from bertwright.machine import usable_cores
+from bertwright.machine import processor, usable_cores
 from bertwright.recipes.compare import use
 from bertwright.recipes.compare.rungs import Rung
 from bertwright.recipes.compare.stages import Found
@@ -68,7 +68,7 @@ class Results:
             "bertwright": __version__,
             "out": str(self.out),
             "environment": {
-                "processor": platform.processor() or platform.machine(),
+                "processor": processor(),
                 "cores": usable_cores(),
                 "python": platform.python_version(),
                 "torch": torch.__version__,
