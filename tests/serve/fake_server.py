@@ -36,6 +36,7 @@ MODELS = [
     {
         "id": "full",
         "examples": [
+            "``parse(text)`` returns a <Tree>::",  # of a page of documentation: never shown
             "The animal did not cross the street because it was too tired.",
             "the [MASK] flows",
         ],

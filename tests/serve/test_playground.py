@@ -268,6 +268,20 @@ def test_the_model_stays_when_the_page_is_loaded_anew(tab: Page, server: Fake) -
 
 
 @chromium
+def test_a_panel_that_the_next_model_lacks_gives_way(tab: Page, server: Fake) -> None:
+    tab.open(address(server, "#tag"))
+    tab.run(
+        "(m => { m.value = 'bare'; m.dispatchEvent(new Event('change')); })"
+        "(document.getElementById('model'))"
+    )
+    shown = tab.run("document.querySelector('main').dataset.panel")
+    lacking = tab.run("[...document.querySelectorAll('a.lacks')].map(a => a.dataset.panel)")
+    assert shown not in lacking
+    assert tab.run("document.querySelector('form.panel fieldset').disabled") is False
+    assert tab.run("location.hash") == f"#{shown}?model=bare"
+
+
+@chromium
 def test_what_was_typed_is_there_when_the_panel_is_shown_again(tab: Page, server: Fake) -> None:
     tab.open(address(server, "#tokens"))
     tab.run("document.querySelector('textarea').value = 'mine'")

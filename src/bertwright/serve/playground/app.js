@@ -37,6 +37,16 @@ function lack(panel, model) {
   return `${model.name} has no such head: this panel needs ${panel.needs}.`;
 }
 
+/** Return the first panel that can be used with a model. */
+function usable(model) {
+  return PANELS.find((panel) => offered(panel) && !lack(panel, model));
+}
+
+/** Return whether a text is prose: examples with markup or code would show little. */
+function isProse(text) {
+  return !/[<>{}`|\\*=#~^]|::|__|\.\. /.test(text);
+}
+
 /** Return whether the page shows a panel. An optional panel is shown if a model can use it. */
 function offered(panel) {
   return !panel.optional || known.some((model) => !lack(panel, model));
@@ -48,7 +58,7 @@ function address() {
 }
 
 function control(field, id, given, model) {
-  const value = given ?? field.example?.(model.examples, model) ?? field.value;
+  const value = given ?? field.example?.(model.examples.filter(isProse), model) ?? field.value;
   const shared = { id, name: field.name, autocomplete: "off" };
   switch (field.kind) {
     case "long":
@@ -264,7 +274,7 @@ function route() {
     chooser.value = wanted;
     list();
   }
-  const shown = panel ?? PANELS.find((p) => !lack(p, current()));
+  const shown = panel ?? usable(current());
   show(shown, given, current());
   if (!shown.fields.some((field) => given.has(field.name))) carry(drafts.get(shown.name));
 }
@@ -288,7 +298,8 @@ async function start() {
 }
 
 chooser.addEventListener("change", () => {
-  const panel = PANELS.find((p) => p.name === main.dataset.panel);
+  const left = PANELS.find((p) => p.name === main.dataset.panel);
+  const panel = lack(left, current()) ? usable(current()) : left;
   list();
   history.replaceState(null, "", link(panel.name));
   // The values that were entered stay, but no request is sent before Run is pressed.
