@@ -20,7 +20,7 @@ import torch
 
 from bertwright.cli import quickstart
 from bertwright.cli.app import make_app, run
-from bertwright.errors import Interrupted
+from bertwright.errors import DataError, Interrupted
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.quickstart import corpus, task
 from bertwright.recipes.quickstart import run as recipe
@@ -184,6 +184,18 @@ def test_overwrite_takes_nothing_but_its_own(tmp_path: Path, ran: Ran) -> None:
         assert paths.run.is_dir()
     with recipe.begin(quick, overwrite=True):
         assert sorted(p.name for p in quick.iterdir()) == ["notes.txt", "quickstart.json"]
+
+
+def test_without_any_text_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
+) -> None:
+    def finds_none(folder: Path, **how: object) -> None:
+        folder.mkdir()
+        raise DataError("no documentation")
+
+    monkeypatch.setattr(recipe, "write_python_docs", finds_none)
+    assert "no documentation" in ran("quickstart", "--out", tmp_path / "a" / "q", code=4).err
+    assert not (tmp_path / "a").exists()
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "nan"])

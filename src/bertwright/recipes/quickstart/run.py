@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import disk_errors, held, refuse_existing
+from bertwright.atomic import disk_errors, held, parents_made, refuse_existing
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
 from bertwright.config.tokenizer import TokenizerConfig
@@ -90,15 +90,23 @@ def begin(folder: Path, overwrite: bool = False) -> Iterator[Paths]:
             f"{folder} holds something that is no quickstart (it has no {MARK}), so it is left "
             "as it is; choose another --out"
         )
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    with held(folder, "running a quickstart in"):
-        for name in ("corpus", "tokenizer", "shards", "run", "task", "finetuned"):
-            shutil.rmtree(folder / name, ignore_errors=True)
-        paths.report.unlink(missing_ok=True)
-        with disk_errors(folder):
+    with disk_errors(folder), parents_made(folder):
+        folder.mkdir(exist_ok=True)
+        with held(folder, "running a quickstart in"):
+            for name in ("corpus", "tokenizer", "shards", "run", "task", "finetuned"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+            paths.report.unlink(missing_ok=True)
             (folder / MARK).write_text("{}\n", encoding="utf-8")
-        yield paths
+            try:
+                yield paths
+            except BaseException:
+                with contextlib.suppress(OSError):  # the corpus is not empty: it has begun
+                    if paths.corpus.is_dir():
+                        paths.corpus.rmdir()
+                    if [each.name for each in folder.iterdir()] == [MARK]:
+                        (folder / MARK).unlink()
+                        folder.rmdir()
+                raise
 
 
 def write_corpus(paths: Paths, on_progress: OnProgress = silent) -> DocsReport:
