@@ -14,6 +14,7 @@ from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.similarities import PAIRS
 from bertwright.labelled.tables.columns import Columns
+from bertwright.tasks.catalogue import kind_of
 
 
 def read(folder: Path, text: str, columns: Columns = Columns(), **options: Any) -> Read:  # noqa: B008
@@ -162,3 +163,11 @@ def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     found = read(tmp_path, "anchor\tpositive\na\t\nb\tc\n", bad_rows="skip")
     assert found.examples == [SimilarityExample("b", "c", label=1.0, line=3)]
     assert any("line 2" in line for line in found.log.summary())
+
+
+def test_names_of_pairs_leave_other_headers_known(tmp_path: Path) -> None:
+    """`pos` is FlagEmbedding's column of positives, and a column of parts of speech."""
+    path = tmp_path / "file.tsv"
+    path.write_text("token\tpos\na\tX\n")
+    found = read_examples(path, kind_of("classification").reader, Columns("1", None, "2"))
+    assert len(found.examples) == 1

@@ -58,7 +58,7 @@ NAMES = {what: [group.split() for group in names.split("|")] for what, names in 
 """The known names of columns, in groups. The first group with a column in the file decides; two
 columns of the same group are ambiguous. Names are compared as `plain` returns them.
 """
-_LABELS_TOO = {"positive", "negative", "negatives", "similar", "pos", "neg"}
+_LABELS_TOO = {"positive", "negative", "negatives", "similar", "neg"}
 """Known names that are also usual labels, so that they do not show that a line is a header."""
 _KNOWN = frozenset(chain(*chain(*NAMES.values()))) - _LABELS_TOO
 
