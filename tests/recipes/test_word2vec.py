@@ -20,6 +20,7 @@ from bertwright.config import values
 from bertwright.data.build import build_shards
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.models.word_vectors import corpus
 from bertwright.models.word_vectors.config import GloveRun, Word2VecRun
 from bertwright.models.word_vectors.corpus import (
     alias_table,
@@ -206,6 +207,25 @@ def test_a_run_may_end_in_the_middle_of_a_pass(
     longer = config(data, tmp_path / "both", minutes=2 * minutes, epochs=1.5)
     pretrain(longer, lambda _: None)
     assert read_by(tmp_path / "both")[0] == pytest.approx(1.5 * words, rel=0.05)
+
+
+def test_what_comes_before_the_first_chunk_is_not_of_the_minutes(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as compiling, which takes half a minute on a busy machine."""
+    now, quick = [0.0], corpus.alias_table
+
+    def make_slowly(weights: Any) -> Any:
+        now[0] += 1000.0
+        return quick(weights)
+
+    monkeypatch.setattr(corpus, "CHUNK", 100)
+    monkeypatch.setattr(corpus, "alias_table", make_slowly)
+    monkeypatch.setattr("bertwright.data.loading.phases.time.monotonic", lambda: now[0])
+    pretrain(config(data, tmp_path / "run", minutes=1.0, epochs=1.0), lambda _: None)
+    words = int(count_words(open_shards(data)).sum())
+    assert read_by(tmp_path / "run")[0] == pytest.approx(words, rel=0.05)
+    assert read_records(tmp_path / "run" / METRICS)[-1]["seconds"] == 0.0
 
 
 def test_glove_may_end_in_the_middle_of_a_pass(

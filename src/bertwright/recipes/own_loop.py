@@ -6,7 +6,6 @@ After each pass the run is logged, evaluated and saved, so that it can be resume
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -43,10 +42,10 @@ def own_loop(
     if position.finished:
         return
     budget = PassBudget(config.epochs, config.minutes, position.step, position.seconds)
-    began, before = time.monotonic() - position.seconds, budget.done(position.step)
+    before = budget.done(position.step)
     with Signals() as signals:
         for each in system.fit(config, shards, learner, budget):
-            step, seconds = position.step + 1, time.monotonic() - began
+            step, seconds = position.step + 1, budget.seconds
             spent, tokens = seconds - position.seconds, position.tokens + each.tokens
             counts = {"step": step, "tokens": tokens, "seconds": round(seconds, 3)}
             rate = round(each.tokens / max(1e-9, spent), 1)

@@ -66,7 +66,19 @@ class PassBudget:
             seconds: the time that was spent before.
         """
         self.epochs, self.minutes, self.begun = epochs, minutes, begun
-        self._start = time.monotonic() - seconds
+        self._before = seconds
+        self.start()
+
+    def start(self) -> None:
+        """Start the clock again, at the time that was spent before: what came until now prepared
+        the training.
+        """
+        self._start = time.monotonic() - self._before
+
+    @property
+    def seconds(self) -> float:
+        """The time that the run has spent."""
+        return time.monotonic() - self._start
 
     def done(self, number: int, part: float = 0.0) -> float:
         """Return the fraction of the run that is done when a fraction `part` of pass `number`, from
@@ -75,5 +87,5 @@ class PassBudget:
         by_passes = 0.0 if self.epochs is None else (number + part) / self.epochs
         if self.minutes is None:
             return min(1.0, by_passes)
-        by_time = (time.monotonic() - self._start) / (60 * self.minutes)
+        by_time = self.seconds / (60 * self.minutes)
         return min(1.0, max(by_passes, by_time))

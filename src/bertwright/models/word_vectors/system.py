@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from bertwright.arrays import Float64s, Int64s
+from bertwright.arrays import Float64s, Int32s, Int64s
 from bertwright.data.counted_pairs import CountedPairs, count_pairs
 from bertwright.data.loading.phases import Pass, PassBudget
 from bertwright.data.randomness import make_key, permutation
@@ -131,6 +131,31 @@ def _passes(
     def rate_at(done: float) -> float:
         return rate * max(1 - done, 1e-4)
 
+    def train_chunk(
+        tokens: Int32s, ends: Int64s, rates: tuple[float, float], key: np.uint64
+    ) -> tuple[float, int]:
+        loss_and_count: tuple[float, int] = kernels.train_context_words(
+            tokens,
+            ends,
+            rows.numpy(),
+            output.data.numpy(),
+            unit_starts,
+            unit_ids,
+            keep,
+            noise,
+            paths,
+            cbow,
+            run.window,
+            0 if hierarchical else run.negative,
+            rates,
+            key,
+        )
+        return loss_and_count
+
+    # numba compiles at the first call, for half a minute on a busy machine
+    tokens, ends = corpus.read_chunk(shards, *spans[0])
+    train_chunk(tokens[:0], ends[:0], (0.0, 0.0), make_key("context words"))
+    budget.start()
     for number in count(budget.begun):
         order = permutation(make_key("chunks", run.seed, number), len(spans)).tolist()
 
@@ -142,18 +167,8 @@ def _passes(
                 return 0.0, 0, 0
             chunk = order[place]
             start, stop = spans[chunk]
-            loss_and_count: tuple[float, int] = kernels.train_context_words(
+            loss_and_count = train_chunk(
                 *corpus.read_chunk(shards, start, stop),
-                rows.numpy(),
-                output.data.numpy(),
-                unit_starts,
-                unit_ids,
-                keep,
-                noise,
-                paths,
-                cbow,
-                run.window,
-                0 if hierarchical else run.negative,
                 (rate_at(done), rate_at(done_at(number, place + 1))),
                 make_key("context words", run.seed, number, chunk),
             )
