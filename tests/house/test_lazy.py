@@ -27,12 +27,15 @@ WRONG = {
     "value": (["finetune", "span", "--train", "a", "--warmup", "2", *MODEL], ["warmup", "2.0"]),
     "tasks": (["finetune", "multitask", "--tasks", "tasks.toml", *MODEL], ["'train'"]),
     "several options": (["embed"], ["--input"]),
+    "files of a task": (["finetune", "span"], ["--model", "--train", "--out"]),
+    "model and data": (["evaluate"], ["--model", "--data"]),
     "glue": (["glue", "--data", "a", "--tasks", "COLA2", *MODEL], ["'COLA2'"]),
 }
 """Command lines, and what their errors name."""
 
 HERE = ["--model", "model"]
 """An existing folder."""
+TRAIN = ["finetune", "classification", "--out", "o"]
 MISSING = {
     "folder of a model": (["embed", "--model", "no", "--input", "a.csv", "--out", "v.npy"], "no"),
     "no model": (["fill", "a", "--model", "empty"], "config.json"),
@@ -51,6 +54,12 @@ MISSING = {
     "sentences": (["translate", *HERE, "--input", "no.txt"], "no.txt"),
     "inputs": (["predict", *HERE, "--input", "no.txt"], "no.txt"),
     "labels": (["evaluate", *HERE, "--data", "no.txt"], "no.txt"),
+    "column of labels": (["evaluate", *HERE, "--data", "a.csv", "--label", "b"], "'b'"),
+    "column of inputs": (["predict", *HERE, "--input", "a.csv", "--text", "b"], "'b'"),
+    "file to train on": ([*TRAIN, *HERE, "--train", "no.csv"], "no.csv"),
+    "file to choose by": ([*TRAIN, *HERE, "--train", "a.csv", "--dev", "no.csv"], "no.csv"),
+    "model to train": ([*TRAIN, "--model", "no", "--train", "a.csv"], "no"),
+    "column to train on": ([*TRAIN, *HERE, "--train", "a.csv", "--label", "b"], "'b'"),
 }
 """Paths and columns that are missing, and what the message names."""
 

@@ -74,12 +74,16 @@ def evaluate(
     refuse_suffix(out, *JSON)
     refuse_existing(out, options.overwrite)
     from bertwright.checkpoint.missing import refuse_missing_model
+    from bertwright.labelled.look import look_for_columns
     from bertwright.labelled.source import refuse_missing
+    from bertwright.labelled.tables.columns import make_columns
 
     if not Path(data).is_dir():
         refuse_missing(data)
     if model is not None:
         refuse_missing_model(model)
+    columns = make_columns(options.text, options.text2, label)
+    look_for_columns(data, columns, options.format)
     if model is not None and Path(data).exists():
         from bertwright.inference.vectors.retrieval import find_judgements
 
@@ -100,10 +104,7 @@ def evaluate(
         _refuse_ignored("vectors of pairs", options, OF_FILES, {"bleu_tokenize": bleu_tokenize})
     other_names = read_label_map(label_map)
 
-    from bertwright.labelled.tables.columns import make_columns
-
     refuse_missing(data)
-    columns = make_columns(options.text, options.text2, label)
     if predictions is not None and kind is not None:
         from bertwright.inference.prediction_files import evaluate_predictions
         from bertwright.labelled.file import ReadOptions

@@ -48,6 +48,13 @@ def finetune(
     """
     chosen = _tasks(kind, name, files, tasks)
 
+    from bertwright.checkpoint.missing import refuse_missing_model
+    from bertwright.labelled.look import look_at
+
+    refuse_missing_model(config.model)
+    for each, own in chosen.values():
+        look_at(each, own)
+
     from bertwright.recipes.finetune.run import finetune as run_finetuning
     from bertwright.recipes.finetune.setup import TaskSpec
 

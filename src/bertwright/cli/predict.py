@@ -53,11 +53,13 @@ def predict(
         raise ConfigError("--json prints a summary on standard output; give --out a file then")
 
     from bertwright.checkpoint.missing import refuse_missing_model
+    from bertwright.labelled.look import look_for_columns
     from bertwright.labelled.source import refuse_missing
     from bertwright.labelled.tables.columns import Columns
 
     if input is not None:
         refuse_missing(input)
+        look_for_columns(input, Columns(options.text, options.text2), options.format)
     refuse_missing_model(model)
     from bertwright.inference.model import load
     from bertwright.inference.predict_file import predict_file, rows_of_texts

@@ -32,6 +32,12 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 FROM_ENVIRONMENT = {"serve": "BERTWRIGHT_"}
 """Verb whose options may be environment variables -> their prefix: `BERTWRIGHT_PORT=8081`."""
 
+ALSO_NEEDED = {
+    "finetune": ("--train", "--corpus", "--tasks"),
+    "evaluate": ("--model", "--predictions"),
+}
+"""Verb -> options of which it needs one; the first is the usual one."""
+
 LENGTHS = ("steps", "minutes", "epochs")
 """Keys of a run's length, of which it has one. The command line's replaces that of a file."""
 
@@ -222,7 +228,9 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
         own = next((a for a in arguments if a.name == missing.name), missing)
         message = f"missing {name} ({own.parameter.help or 'required'})."
         given = {missing.name, *(a.name for each in options if (a := arguments.get(each, None)))}
-        others = [a.name for a in arguments if a.required and a.index is None]
+        others = [a.name for a in arguments if a.required and a.index is None and a.name != "*"]
+        also = ALSO_NEEDED.get(" ".join(commands), ())
+        others += [] if given.intersection(also) else also[:1]
         others = [each for each in others if each not in given]
         if others and "--config" not in options:  # a file may have them
             message = f"missing {name}, {', '.join(others)}."

@@ -210,6 +210,13 @@ def texts_in(folder: Path) -> list[Path]:
     return sorted(path for path in paths if "/." not in f"/{path.relative_to(folder).as_posix()}")
 
 
+def other_kind(name: str, what: str, kind: str) -> DataError:
+    """Return the error for a file that is for classification, and not for this kind of task."""
+    error = DataError(f"{name} has {what}; this looks like classification, not {kind}")
+    error.retry = (kind, "classification")
+    return error
+
+
 def shorten(text: object) -> str:
     """Return the `repr` of the first characters of a text, for a message."""
     text = str(text)

@@ -8,7 +8,6 @@ tags are IOB2. Lists of words may be written as text, as pandas writes them to C
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
@@ -32,7 +31,6 @@ def read_lists(file: File, table: Table) -> Stream:
     Rows with the same `document` are each other's context. A text is split into words, whose tags
     follow from the entities marked in it.
     """
-    table = _with_entities(table)
     log, names = file.log, {*map(plain, table.columns)}
     # if entities are marked in texts, lists of words such as Prodigy's `tokens` have no tags
     marked = names & {"entities", "spans"} and not names & {*chain(*NAMES["tags"])}
@@ -69,20 +67,6 @@ def read_lists(file: File, table: Table) -> Stream:
         return TaggingExample(tokens, tags, number, id=id_, line=line)
 
     return file.stream(table.examples([words, label, document, answer], make), columns, table)
-
-
-def _with_entities(table: Table) -> Table:
-    """Return a table of spaCy's rows, `["text", {"entities": [...]}]`, with named columns."""
-    sample = table.sample() if table.columns == ["1", "2"] else []
-    if not sample or not all(isinstance(cell, dict) and "entities" in cell for _, cell in sample):
-        return table
-
-    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
-        for line, (text, cell) in table.rows(["1", "2"]):
-            row = {"text": text, "entities": cell.get("entities") if isinstance(cell, dict) else 0}
-            yield line, [row[name] for name in names]
-
-    return replace(table, columns=["text", "entities"], rows=rows, sample=list)
 
 
 def as_list(value: Any) -> Any:

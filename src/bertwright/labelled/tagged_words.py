@@ -24,7 +24,14 @@ from shlex import quote
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, Source, listed, shorten
+from bertwright.labelled.source import (
+    BadRowLog,
+    BadValue,
+    Source,
+    listed,
+    other_kind,
+    shorten,
+)
 from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.table import WRONG_WIDTH, Table
 
@@ -91,6 +98,8 @@ def read_conll(file: File) -> Stream:
     """Read the sentences of CoNLL columns, CoNLL-U, or one sentence a line."""
     file.refuse_unused(("text", "label"), "with one word a line")
     layout = _layout(file.source, file.form == "conllu")
+    if file.options.require_labels and _are_texts(file.source, layout):
+        raise other_kind(file.log.name, "a text in each line and no words", "tagging")
     layout, tag = _chosen_columns(file, layout)
     columns = [layout.word]
     form = "CoNLL-U" if layout.universal else f"CoNLL columns ({layout.width})"
@@ -109,6 +118,18 @@ def read_conll(file: File) -> Stream:
         label = file.chosen.label or (None if tag is None else str(tag + 1))
         chosen = Columns(str(layout.word + 1), None, label)
     return file.stream(examples, chosen, form)
+
+
+def _are_texts(source: Source, layout: ColumnLayout) -> bool:
+    """Return whether the lines are texts with labels: most have blanks where words are, and no
+    blank line separates sentences.
+    """
+    if not layout.tabs or layout.a_line or layout.width < 2 or layout.universal:
+        return False
+    lines = source.head[: len(source.head) - source.head[::-1].index(_not_blank(source)[-1])]
+    rows = [line.split("\t") for line in lines[bool(layout.names) :]]
+    texts = [row for row in rows if len(row) == layout.width and " " in row[layout.word].strip()]
+    return all(map(str.strip, lines)) and 2 * len(texts) > len(rows)
 
 
 def _layout(source: Source, universal: bool = False) -> ColumnLayout:
@@ -394,6 +415,9 @@ def read_words(file: File, table: Table) -> Stream:
     continue the sentence.
     """
     log = file.log
+    has_words = file.chosen.text is not None or table.known("words", "--text")
+    if not has_words and table.known("texts", "--text") and table.known("labels", "--label"):
+        raise other_kind(log.name, f"texts and labels ({listed(table.columns)})", "tagging")
     # A skipped row might have begun a sentence, whose words would then join the sentence before it.
     log.never = WRONG_WIDTH
     words = table.find(file.chosen.text, "words", "--text")

@@ -13,7 +13,7 @@ from typing import Any
 
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
 from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadValue, listed, shorten
+from bertwright.labelled.source import BadValue, listed, other_kind, shorten
 from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.guess import guess_columns
 from bertwright.labelled.tables.label_names import known_label
@@ -104,9 +104,14 @@ def _label_columns(table: Table, file: File) -> LabelColumns | None:
     column = file.label(table, "numbers" if file.reader.numbers else "labels", used)
     if column is None:
         return None
-    if not file.reader.numbers:
-        at = table.columns.index(column)
-        cells = [row[at] for row in table.sample()]
+    at = table.columns.index(column)
+    cells = [row[at] for row in table.sample()]
+    if file.reader.numbers:
+        names = [cell for cell in cells if isinstance(cell, str) and _is_name(cell)]
+        if 1 < len(names) == len(cells):
+            shown = listed(list(dict.fromkeys(names)), 4)
+            raise other_kind(table.name, f"the labels {shown} (column {column})", "regression")
+    else:
         if mark := joined_by(cells, file.options, MARKS + ","):
             shown = shorten(next(cell for cell in cells if isinstance(cell, str) and mark in cell))
             file.log.warn(
@@ -193,6 +198,15 @@ def _several(value: Any) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
     return [] if value is None or value != value else [value]
+
+
+def _is_name(cell: str) -> bool:
+    """Return whether a label is a name: not empty and no number, not even one with a comma."""
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return bool(cell.strip())
+    return False
 
 
 def _single(value: Any) -> Any:

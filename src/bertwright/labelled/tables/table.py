@@ -468,9 +468,13 @@ def _refuse_parts(value: Any, name: str) -> None:
 
 
 def _by_number(row: Any) -> Any:
-    """Return an array of texts and numbers as a row with columns by number."""
+    """Return an array of texts and numbers as a row with columns by number, and spaCy's
+    `["text", {"entities": [...]}]` as one with the columns text and entities.
+    """
     if not isinstance(row, list) or len(row) < 2 or not isinstance(row[0], str):
         return row
+    if len(row) == 2 and isinstance(row[1], dict) and "entities" in row[1]:
+        return {"text": row[0], "entities": row[1]["entities"]}
     if any(isinstance(value, list | dict) for value in row):
         return row
     return {str(number): value for number, value in enumerate(row, 1)}

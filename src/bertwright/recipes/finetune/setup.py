@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bertwright.arrays import Int64s
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
-from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import (
     HeadConfig,
     HeadPooling,
@@ -38,10 +38,11 @@ from bertwright.labelled.examples import (
     classes_of,
     labels_of,
 )
-from bertwright.labelled.file import Read, ReadOptions
+from bertwright.labelled.file import Read
+from bertwright.labelled.look import options_of
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
-from bertwright.labelled.tables.columns import Columns, make_columns
+from bertwright.labelled.tables.columns import make_columns
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.recipes.finetune.corpus_pairs import corpus_rows
 from bertwright.recipes.finetune.teacher import teach
@@ -334,19 +335,15 @@ def read_labelled(
     used, and `labels` are its labels. In dev, answers that are not at their offsets are kept,
     because only their texts are compared.
     """
-    wrong = files.wrong_answers
-    options = ReadOptions(
-        format=files.format,
-        labels=labels or None,
-        multi_label=files.multi_label,
-        label_map=label_map(files.label_map),
-        iob1_as_iob2=True,
-        as_scheme=None if like is None else like.scheme,
-        hint=Columns() if like is None else like.columns,
-        bad_rows=files.bad_rows,
-        bad_tags=files.bad_tags,
-        wrong_answers="keep" if like is not None and wrong == "skip" else wrong,
-    )
+    options = options_of(files)
+    if like is not None:
+        options = replace(
+            options,
+            labels=labels or None,
+            as_scheme=like.scheme,
+            hint=like.columns,
+            wrong_answers="keep" if files.wrong_answers == "skip" else files.wrong_answers,
+        )
     columns = make_columns(files.text, files.text2, files.label, files.negatives)
     if like is not None:
         columns = make_columns(

@@ -1,0 +1,72 @@
+"""Look for labelled files and their columns before torch is imported, which takes seconds.
+
+What is found here is found again when the file is read; this only makes the error come at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bertwright.config.finetune import TaskFilesConfig, label_map
+from bertwright.config.task import Form
+from bertwright.labelled.choices import CHOICES
+from bertwright.labelled.file import Reader, ReadOptions
+from bertwright.labelled.read import stream_examples
+from bertwright.labelled.similarities import PAIRS
+from bertwright.labelled.source import BadRowLog, refuse_missing
+from bertwright.labelled.squad import ANSWERS
+from bertwright.labelled.tables.columns import Columns, make_columns
+from bertwright.labelled.tables.table import open_form, read_table
+from bertwright.labelled.tags import TAGS
+from bertwright.labelled.texts import CLASSES, NUMBERS, TARGETS
+
+READERS: dict[str, Reader] = {
+    "classification": CLASSES,
+    "regression": NUMBERS,
+    "tagging": TAGS,
+    "span": ANSWERS,
+    "multiple-choice": CHOICES,
+    "generation": TARGETS,
+    "similarity": PAIRS,
+}
+"""The readers of the kinds of tasks, whose own records import torch."""
+_MOST_BYTES = 1 << 24  # larger files, some of which are read whole, are only looked for
+
+
+def options_of(files: TaskFilesConfig) -> ReadOptions:
+    """Return how the training file of a task is read."""
+    return ReadOptions(
+        format=files.format,
+        multi_label=files.multi_label,
+        label_map=label_map(files.label_map),
+        iob1_as_iob2=True,
+        bad_rows=files.bad_rows,
+        bad_tags=files.bad_tags,
+        wrong_answers=files.wrong_answers,
+    )
+
+
+def look_at(kind: str, files: TaskFilesConfig) -> None:
+    """Raise DataError if a file of a task is missing, or its training file lacks a column."""
+    for path in (files.train, files.dev or ""):
+        if path:
+            refuse_missing(path)
+    if kind in READERS and _is_small(files.train):
+        columns = make_columns(files.text, files.text2, files.label, files.negatives)
+        stream_examples(files.train, READERS[kind], columns, options_of(files))
+
+
+def look_for_columns(path: str, columns: Columns, form: Form | None) -> None:
+    """Raise DataError if a table lacks a column that an option names."""
+    names = [("--text", columns.text), ("--text2", columns.text2), ("--label", columns.label)]
+    named = [(option, name) for option, name in names if name is not None]
+    if named and _is_small(path):
+        source, form = open_form(Path(path), [name for _, name in named], form)
+        if form in ("csv", "jsonl"):
+            table = read_table(source, form, [name for _, name in named], BadRowLog(source.name))
+            for option, name in named:
+                table.named(name, option)
+
+
+def _is_small(path: str) -> bool:
+    return Path(path).is_file() and Path(path).stat().st_size <= _MOST_BYTES
