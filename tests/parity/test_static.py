@@ -115,3 +115,13 @@ def test_a_folder_of_static_embedding(tmp_path: Path, nested: bool, normalize: b
     convert(folder, tmp_path / "again")
     again = load(tmp_path / "again", device="cpu").embed(TEXTS[:4], normalize=normalize)
     np.testing.assert_allclose(again, theirs.encode(TEXTS[:4]), atol=1e-6)
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    folder = write_model2vec(tmp_path / "m", {}, embeddings=numbers(V, H))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:40])
+    (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    raises(IntegrityError, "model.safetensors", load, folder)
+    (folder / "config.json").write_text("{")
+    raises(DataError, "config.json", load, folder)

@@ -22,6 +22,7 @@ from typing import Any
 from torch import Tensor
 
 from bertwright.checkpoint.sentence_transformers.folder import SETTINGS_FILE
+from bertwright.errors import BertwrightError
 from bertwright.models.bert import tensorflow
 from bertwright.models.bert.huggingface import activation_of
 from bertwright.models.catalogue import MODELS, system_of_config, system_of_folder, system_that
@@ -122,10 +123,13 @@ class StaticFolder(SafetensorsFolder):
     def is_one(self, source: Path) -> bool:
         if not source.is_dir():
             return False
-        if not (source / CONFIG).is_file():
-            return (source / SETTINGS_FILE).is_file() and model2vec.has_table(source)
-        name = read_json(source / CONFIG).get("model_type")
-        return name == "model2vec" or (name is None and model2vec.has_table(source))
+        try:
+            if not (source / CONFIG).is_file():
+                return (source / SETTINGS_FILE).is_file() and model2vec.has_table(source)
+            name = read_json(source / CONFIG).get("model_type")
+            return name == "model2vec" or (name is None and model2vec.has_table(source))
+        except BertwrightError:  # damaged files are named when they are read
+            return False
 
     def config_file(self, source: Path) -> Path:
         path = source / CONFIG

@@ -330,12 +330,17 @@ def _check_names(names: Iterable[str]) -> None:
             raise ConfigError(TAKEN.format(name))
 
 
+def task_content(task: TaskConfig) -> dict[str, Any]:
+    """Return a task as a mapping, without the activation that only cross-encoders have."""
+    content: dict[str, Any] = to_dict(task)
+    if task.activation == "identity":
+        del content["activation"]
+    return content
+
+
 def write_tasks(folder: Path, tasks: Mapping[str, TaskConfig]) -> None:
     """Write `task.json`. The tasks must have passed `check_heads`."""
-    given = {name: to_dict(task) for name, task in tasks.items()}
-    for name, task in tasks.items():
-        if task.activation == "identity":  # only a folder of another program has one
-            del given[name]["activation"]
+    given = {name: task_content(task) for name, task in tasks.items()}
     content = {"format": _FORMAT, "tasks": given}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / TASKS).write_text(text + "\n", encoding="utf-8")

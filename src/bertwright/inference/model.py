@@ -116,13 +116,11 @@ class Model:
         """The configuration of each task by its name: kind, labels, windows, null threshold."""
         self.folder = None if folder is None else folder.absolute()
         """The folder that the model was loaded from; None for a model that was made of parts."""
-        self.is_cross_encoder = bool(
+        self._is_cross_encoder = bool(
             self.tasks and self.folder and is_cross_encoder(self.folder, read_content(self.folder))
         )
-        """Whether the model is a cross-encoder of sentence-transformers, whose head scores pairs.
-        """
         self._stated: tuple[EmbeddingDefaults, tuple[DenseLayer, ...]] | DataError | None = None
-        if self.folder is not None and not self.is_cross_encoder:
+        if self.folder is not None and not self._is_cross_encoder:
             # A cross-encoder's folder describes scores, not vectors. A model whose vectors are not
             # supported may have heads that are, so the error is raised where vectors are computed.
             try:
@@ -182,6 +180,15 @@ class Model:
     def prompts(self) -> dict[str, str]:
         """The prompts of a folder of sentence-transformers, by name."""
         return {} if self._folder is None else dict(self._folder.prompts)
+
+    @property
+    def is_cross_encoder(self) -> bool:
+        """Whether the model is a cross-encoder of sentence-transformers, whose head scores pairs.
+
+        sentence-transformers marks a cross-encoder in its own configuration file since version 5.4,
+        and by a key of `config.json` before.
+        """
+        return self._is_cross_encoder
 
     @property
     def _folder(self) -> EmbeddingDefaults | None:

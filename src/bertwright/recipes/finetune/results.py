@@ -14,6 +14,7 @@ from typing import Any
 from bertwright.atomic import atomic_folder, write_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.sources import read_length
+from bertwright.checkpoint.task_heads import task_content
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import TaskConfig
@@ -216,7 +217,7 @@ def _of_task(
         whole["tuned"] = {"null_threshold": task.null_threshold} if task.unanswerable else {}
     return {
         "name": name,
-        "task": values.to_dict(task),
+        "task": task_content(task),
         "data": setup.facts,
         "seeds": seeds,
         "diverged": list(diverged),
