@@ -75,9 +75,12 @@ def test_what_was_tuned_on_dev_is_told(
     tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "metrics.jsonl").write_text("")
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
     for results, is_tuned in ((span(), True), (classification(), False)):
         monkeypatch.setattr(finetuning, "finetune", lambda *given, found=results: found)
-        words = [results["task"]["kind"], "--model", "m", "--train", "t.tsv", "--out", tmp_path]
+        words = [results["task"]["kind"], "--model", model, "--train", "-", "--out", tmp_path]
         assert ("null threshold" in ran("finetune", *words).err) == is_tuned
 
 
