@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,6 +43,7 @@ from bertwright.recipes.compare import ladder as ladders
 from bertwright.recipes.compare.use import Task
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.setup import TaskSpec
+from bertwright.recipes.finetune.training_file import compare_with_training
 from bertwright.report.ladder import rows_of
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
@@ -496,10 +497,11 @@ def evaluate(
     """
     loaded = model if isinstance(model, Model) else load(model)
     kind = loaded.tasks[loaded.task_name(task)].kind
+    rows = input_rows(data, kind, "data")
     with _bar(progress, "Predicting", "tokens") as on_progress:
         found = evaluate_file(
             loaded,
-            input_rows(data, kind, "data"),
+            rows,
             task,
             make_columns(text, text2, label),
             main=metric,
@@ -509,6 +511,7 @@ def evaluate(
             bleu_tokenize=bleu_tokenize,
             precision=precision,
             on_progress=on_progress,
+            compare=partial(compare_with_training, loaded, rows, metric),
         )
     return Scores(found)
 

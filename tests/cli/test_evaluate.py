@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+import bertwright
 from bertwright.config.task import TaskConfig
 from bertwright.inference.predict_file import reading
 from bertwright.labelled.read import read_examples
@@ -30,6 +32,83 @@ def test_dev_again_gives_the_figures_of_the_run(
     assert found["lengths"] == results["lengths"]["dev"]
     assert (found["kind"], found["task"], found["examples"]) == (kind, "task", 10)
     assert results["data"]["train"]["examples"] == 24
+
+
+BASELINES = {
+    "classification": {"majority", "tfidf"},
+    "regression": {"mean", "tfidf_ridge"},
+    "tagging": {"majority", "word_shape"},
+    "span": set(),
+}
+
+
+@pytest.mark.parametrize("kind", BASELINES)
+def test_baselines_and_rows_of_training(
+    finetuned: Finetuned, files: Files, json_of: JsonOf, ran: Ran, kind: str
+) -> None:
+    out, (train, dev) = finetuned(kind), files[kind]
+    words = ["evaluate", "--model", out, "--precision", "fp32", "--no-intervals"]
+    found = json_of(*words, "--data", dev)
+    results = json.loads((out / "results.json").read_text())
+    of_run = {name: each for name, each in results["baselines"].items() if name != "untuned"}
+    assert found["baselines"].keys() >= BASELINES[kind]
+    assert found["baselines"] == {name: pytest.approx(each) for name, each in of_run.items()}
+    shared = results["data"]["dev"]["in_train"]
+    assert found["data"]["in_train"] == shared
+    assert any("trained on" in each for each in found["warnings"]) == (shared > 0)
+    found = json_of(*words, "--data", train)
+    assert found["data"]["in_train"] == found["examples"]
+    assert_names(found["warnings"][0], f"{found['examples']} of {found['examples']}", str(train))
+
+
+def test_rows_of_training_in_another_file(
+    finetuned: Finetuned, files: Files, tmp_path: Path, json_of: JsonOf, ran: Ran
+) -> None:
+    """Some rows of the training file, its copy, and rows in memory."""
+    train, dev = files["classification"]
+    out, mixed, copied = finetuned("classification"), tmp_path / "m.jsonl", tmp_path / "c.jsonl"
+    of_train, of_dev = (each.read_text().splitlines() for each in (train, dev))
+    seen = {json.loads(line)["text"] for line in of_train}
+    new = [line for line in of_dev if json.loads(line)["text"] not in seen]
+    mixed.write_text("\n".join([*of_train[:3], *new]) + "\n")
+    copied.write_bytes(train.read_bytes())
+    words = ["evaluate", "--model", out, "--no-intervals", "--data"]
+    found = json_of(*words, mixed)
+    assert found["data"]["in_train"] == 3
+    assert_names(found["warnings"][0], f"3 of {3 + len(new)}")
+    assert json_of(*words, copied)["data"]["in_train"] == 24
+    shown = ran(*words, copied)
+    assert_names(shown.err, "24 of 24", "c.jsonl")
+    assert "TF-IDF" in shown.out
+    rows = [json.loads(line) for line in of_train[:2]]
+    scores = bertwright.evaluate(out, rows, intervals=False, progress=False)
+    assert_names(scores.warnings[0], "2 of 2")
+    assert "tfidf" in scores.results["baselines"]
+
+
+def test_baselines_where_the_training_file_is_not_at_hand(
+    tiny: Path, files: Files, tmp_path: Path, json_of: JsonOf
+) -> None:
+    """It is moved (and evaluated), then changed; the model is copied out of its run."""
+    train, moved, out = tmp_path / "t.jsonl", tmp_path / "moved.jsonl", tmp_path / "run"
+    train.write_bytes(files["classification"][0].read_bytes())
+    words = ["finetune", "classification", "--model", tiny, "--train", train, "--out", out]
+    held_out = json_of(*words, "--epochs", "1", "--learning-rate", "0.01")["examples"]
+    train.rename(moved)
+    words = ["evaluate", "--model", out, "--no-intervals", "--data"]
+    found = json_of(*words, moved)
+    assert found["data"]["in_train"] >= 24 - held_out
+    assert_names(found["warnings"][0], "of 24", str(moved))
+    dev = files["classification"][1]
+    train.write_text(dev.read_text())
+    found = json_of(*words, dev)
+    assert "in_train" not in found["data"]
+    assert found["baselines"].keys() == {"majority_of_file"}
+    assert found["baselines"]["majority_of_file"]["accuracy"] == 0.5
+    shutil.copytree(out / "model", tmp_path / "copy")
+    found = json_of("evaluate", "--model", tmp_path / "copy", "--data", moved)
+    assert found["baselines"].keys() == {"majority_of_file"}
+    assert not any("trained on" in each for each in found["warnings"])
 
 
 def test_what_it_shows(

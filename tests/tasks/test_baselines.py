@@ -25,7 +25,7 @@ def baseline_predictions(
 ) -> Mapping[str, Sequence[Any]]:
     baselines = kind_of(task.kind).baselines
     assert baselines is not None
-    return baselines(task, train, dev, seed)
+    return baselines(task, train, dev, seed, False)
 
 
 def judged(task: TaskConfig, train: list[Example], dev: list[Example]) -> dict[str, Evaluation]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -128,6 +129,7 @@ def evaluate(
     else:
         from bertwright.inference.model import load
         from bertwright.inference.predict_file import evaluate_file
+        from bertwright.recipes.finetune.training_file import compare_with_training
 
         loaded = load(model or "", device=options.device)
         with bar("Predicting", "tokens") as on_progress:
@@ -161,6 +163,7 @@ def evaluate(
                     on_progress=on_progress,
                     generation=options.generation and unescaped(options.generation),
                     bleu_tokenize=bleu_tokenize,
+                    compare=partial(compare_with_training, loaded, data, metric),
                 )
     if out is not None:
         with atomic_file(out, options.overwrite) as file:
@@ -173,18 +176,14 @@ def evaluate(
         print_json(found)
         return
 
-    from bertwright.report.numbers import show, title
-    from bertwright.report.verdict import show_interval
-
-    rows: list[list[object]] = []
-    for name, value in found["metrics"].items():
-        interval = [show_interval(found, name)] if intervals else []
-        rows.append([title(name), show(name, value), *interval])
-    print_table(
-        ["metric", "value", *(["95 % interval"] if intervals else [])],
-        rows,
+    _print_metrics(
+        found,
+        intervals,
         f"{found['task']}: {counted(found['examples'], 'example')} of {found['data']['file']}",
     )
+
+    from bertwright.report.numbers import show, title
+
     for name, signature in found["signatures"].items():
         say(f"{title(name)}: {signature}")
     if found["per_class"]:
@@ -229,8 +228,6 @@ def _evaluate_search(
     """Evaluate the vectors of a model on a retrieval task, with TF-IDF and BM25 as baselines."""
     from bertwright.inference.model import load
     from bertwright.inference.vectors.retrieval import evaluate_search
-    from bertwright.report.numbers import baseline_title, show, title
-    from bertwright.report.verdict import show_interval
 
     embedder = load(model, device=options.device).embedder()
     for note in embedder.notes:
@@ -246,20 +243,30 @@ def _evaluate_search(
     if options.json:
         print_json(found)
         return
-    baselines = found["baselines"]
+    queries = "query" if found["examples"] == 1 else "queries"
+    documents = counted(found["documents"], "document")
+    _print_metrics(
+        found,
+        intervals,
+        f"{found['data']['file']}: {found['examples']:,} {queries}, {documents}",
+    )
+
+
+def _print_metrics(found: Mapping[str, Any], intervals: bool, title: str) -> None:
+    """Print a table of the metrics of an evaluation, with intervals and baselines."""
+    from bertwright.report.numbers import baseline_title, show
+    from bertwright.report.numbers import title as metric_title
+    from bertwright.report.verdict import show_interval
+
+    baselines = found.get("baselines", {})
     rows = [
         [
-            title(name),
+            metric_title(name),
             show(name, value),
             *([show_interval(found, name)] if intervals else []),
-            *(show(name, each[name]) for each in baselines.values()),
+            *(show(name, each.get(name)) for each in baselines.values()),
         ]
         for name, value in found["metrics"].items()
     ]
     columns = ["metric", "value", *(["95 % interval"] if intervals else [])]
-    columns += [baseline_title(name) for name in baselines]
-    queries = "query" if found["examples"] == 1 else "queries"
-    documents = counted(found["documents"], "document")
-    print_table(
-        columns, rows, f"{found['data']['file']}: {found['examples']:,} {queries}, {documents}"
-    )
+    print_table([*columns, *map(baseline_title, baselines)], rows, title)

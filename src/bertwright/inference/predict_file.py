@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import BleuTokenize, Form, TaskConfig
@@ -22,6 +22,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
 from bertwright.inference.prediction_rows import Rows as PredictionRows
 from bertwright.inference.prediction_rows import RowWriter, row_of
+from bertwright.labelled.examples import Example
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
 from bertwright.labelled.source import BadRows, Rows, Skipped, shorten
@@ -33,6 +34,20 @@ from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData, task_parts
 from bertwright.train.hardware import choose_precision
+
+
+class Comparison(NamedTuple):
+    """What the training examples of a model say of an evaluation."""
+
+    baselines: dict[str, dict[str, float]]
+    """The metrics of simple models on the evaluated examples, by the names of the models."""
+    in_train: int | None
+    """The number of evaluated examples that the model was trained on; None: it is not known."""
+    warnings: list[str]
+
+
+Compare = Callable[[str, TaskConfig, list[Example]], Comparison]
+"""(name of the task, task, evaluated examples) -> the comparison."""
 
 AT_ONCE = 1024
 """The number of examples in memory at once, enough for batches of nearly equal lengths."""
@@ -54,10 +69,12 @@ def evaluate_file(
     on_progress: OnProgress = silent,
     generation: GenerationConfig | None = None,
     bleu_tokenize: BleuTokenize | None = None,
+    compare: Compare | None = None,
 ) -> dict[str, Any]:
     """Evaluate a model on a labelled file, on `-` (standard input), or on rows in memory.
 
-    The arguments are those of `bertwright evaluate`.
+    The arguments are those of `bertwright evaluate`, and `compare`, which adds baselines
+    (`recipes/finetune/training_file.py`).
 
     Returns:
         `Evaluation.as_dict()` with `task` (its name), `kind`, `model`, `data` and `lengths`.
@@ -71,7 +88,8 @@ def evaluate_file(
     task = with_bleu_tokenizer(model.tasks[name], bleu_tokenize)
     options = replace(reading(task, bad_rows, form), label_map=label_map or {})
     read = read_examples(path, kind_of(task.kind).reader, columns, options)
-    read = replace(read, examples=read.of_part("test", "dev"))
+    examples = read.of_part("test", "dev")
+    read = replace(read, examples=examples)
     task, about_none = with_threshold(task, null_threshold, read.unanswerable)
     task = kind_of(task.kind).evaluated(task, read.examples)
     runner = model.runner
@@ -81,12 +99,17 @@ def evaluate_file(
         runner.learner, data, precision, runner.batch_tokens, on_progress, generation
     )
     evaluation = evaluated(task, read, path, predictions, intervals=intervals, main=main)
+    warnings = [*about_none, *evaluation["warnings"], *data.warnings()]
+    compared = Comparison({}, None, []) if compare is None else compare(name, task, examples)
+    if compared.in_train is not None:
+        evaluation["data"]["in_train"] = compared.in_train
     return {
         "model": runner.name,
         "task": name,
         **evaluation,
+        "baselines": compared.baselines,
         "lengths": data.lengths.as_dict(),
-        "warnings": [*about_none, *evaluation["warnings"], *data.warnings()],
+        "warnings": [*compared.warnings, *warnings],
     }
 
 

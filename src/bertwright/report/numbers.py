@@ -29,7 +29,9 @@ _TITLES = {
 }
 _BASELINES = {
     "majority": "most frequent label",
+    "majority_of_file": "most frequent label of this file",
     "mean": "mean of the training set",
+    "mean_of_file": "mean of this file",
     "tfidf": "TF-IDF + logistic regression",
     "tfidf_ridge": "TF-IDF + ridge regression",
     "word_shape": "word shapes + logistic regression",

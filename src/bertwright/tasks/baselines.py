@@ -55,29 +55,46 @@ Guess = tuple[Float64s, Int64s]
 
 
 def text_baselines(
-    task: TaskConfig, train: Sequence[TextExample], dev: Sequence[TextExample], seed: int
+    task: TaskConfig,
+    train: Sequence[TextExample],
+    dev: Sequence[TextExample],
+    seed: int,
+    simplest: bool,
 ) -> Mapping[str, Sequence[TextPrediction]]:
-    """Return predictions for `dev` by the majority class (or majority labels) and by TF-IDF."""
-    majority = _majority(task, train, dev)
-    return {"majority": majority, "tfidf": _labels(task, train, dev, seed)}
+    """Return predictions for `dev` by the majority class (or majority labels) and, unless only the
+    `simplest` is wanted, by TF-IDF.
+    """
+    found = {"majority": _majority(task, train, dev)}
+    return found if simplest else found | {"tfidf": _labels(task, train, dev, seed)}
 
 
 def number_baselines(
-    task: TaskConfig, train: Sequence[TextExample], dev: Sequence[TextExample], seed: int
+    task: TaskConfig,
+    train: Sequence[TextExample],
+    dev: Sequence[TextExample],
+    seed: int,
+    simplest: bool,
 ) -> Mapping[str, Sequence[NumberPrediction]]:
-    """Return predictions for `dev` by the mean of the training numbers and by TF-IDF."""
+    """Return predictions for `dev` by the mean of the training numbers and, unless only the
+    `simplest` is wanted, by TF-IDF.
+    """
     mean = NumberPrediction(float(np.mean([cast(float, e.label) for e in train])))
-    return {"mean": [mean] * len(dev), "tfidf_ridge": _numbers(train, dev)}
+    found = {"mean": [mean] * len(dev)}
+    return found if simplest else found | {"tfidf_ridge": _numbers(train, dev)}
 
 
 def tag_baselines(
-    task: TaskConfig, train: Sequence[TaggingExample], dev: Sequence[TaggingExample], seed: int
+    task: TaskConfig,
+    train: Sequence[TaggingExample],
+    dev: Sequence[TaggingExample],
+    seed: int,
+    simplest: bool,
 ) -> Mapping[str, Sequence[Guess]]:
-    """Return tags for each sentence of `dev`: each word's most frequent tag, and a model of word
-    shapes.
+    """Return tags for each sentence of `dev`: each word's most frequent tag and, unless only the
+    `simplest` is wanted, those of a model of word shapes.
     """
-    usual = _most_frequent(task, train, dev)
-    return {"majority": usual, "word_shape": _by_shape(task, train, dev, seed)}
+    found = {"majority": _most_frequent(task, train, dev)}
+    return found if simplest else found | {"word_shape": _by_shape(task, train, dev, seed)}
 
 
 def _tfidf(texts: Sequence[str]) -> Any:

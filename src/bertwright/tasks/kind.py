@@ -235,10 +235,11 @@ class TaskKind(Generic[E, J, P]):
     threshold.
     """
     baselines: (
-        Callable[[TaskConfig, Sequence[E], Sequence[E], int], Mapping[str, Sequence[P]]] | None
+        Callable[[TaskConfig, Sequence[E], Sequence[E], int, bool], Mapping[str, Sequence[P]]]
+        | None
     ) = None
-    """(task, training examples, dev examples, seed) -> predictions of simple models for dev, by the
-    names of the models.
+    """(task, training examples, dev examples, seed, whether only the simplest model is wanted) ->
+    predictions of simple models for dev, by the names of the models.
     """
 
     def evaluated(self, task: TaskConfig, examples: Sequence[E]) -> TaskConfig:

@@ -445,6 +445,7 @@ def baselines(
     train: Sequence[SimilarityExample],
     dev: Sequence[SimilarityExample],
     seed: int,
+    simplest: bool,
 ) -> Mapping[str, Sequence[SimilarityPrediction]]:
     """Return predictions for `dev` by TF-IDF, and in an evaluation of pairs also by BM25."""
     first = [example.text for example in dev]

@@ -568,14 +568,18 @@ def _metric_names(task: TaskConfig) -> tuple[str, ...]:
 
 
 def _baselines(
-    task: TaskConfig, train: Sequence[TaggingExample], dev: Sequence[TaggingExample], seed: int
+    task: TaskConfig,
+    train: Sequence[TaggingExample],
+    dev: Sequence[TaggingExample],
+    seed: int,
+    simplest: bool,
 ) -> Mapping[str, Sequence[TaggingPrediction]]:
     return {
         name: [
             decode_tagging(task, example, *guess)
             for example, guess in zip(dev, guesses, strict=True)
         ]
-        for name, guesses in tag_baselines(task, train, dev, seed).items()
+        for name, guesses in tag_baselines(task, train, dev, seed, simplest).items()
     }
 
 

@@ -177,7 +177,7 @@ def baselines(labelled: Labelled, fraction: float, seed: int) -> Found:
         return {}
     train = draw(labelled.train, labelled.count(fraction), seed)
     found = {}
-    predicted = kind.baselines(labelled.config, train, labelled.evaluated, seed)
+    predicted = kind.baselines(labelled.config, train, labelled.evaluated, seed, False)
     for name, predictions in predicted.items():
         evaluation = evaluate(
             labelled.config, labelled.evaluated, predictions, main=labelled.metric, worst=0

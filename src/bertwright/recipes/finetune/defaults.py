@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.task import Layers
+from bertwright.config.task import Layers, TaskConfig
+from bertwright.labelled.examples import Example
 from bertwright.nn.encoder import EncoderSpec
-from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
+from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.tasks.catalogue import kind_of
 
 MOST_CHARACTERS, MOST_WORDS = 10_000_000, 300_000
@@ -85,23 +86,23 @@ def epochs_of(config: FinetuneConfig, examples: int) -> float:
     return float(min(20, max(3, round(20_000 / examples))))
 
 
-def takes_seconds(setup: TaskSetup) -> bool:
-    """Return whether the baselines of a task take only seconds.
+def takes_seconds(task: TaskConfig, examples: Iterable[Example]) -> bool:
+    """Return whether the baselines of a task take only seconds for its training and dev examples.
 
     Their time depends on the number of characters of the texts and on the number of labels, because
     they have a weight for each feature and label.
     """
-    kind = kind_of(setup.task.kind)
+    kind = kind_of(task.kind)
     if kind.baselines is None:
         return False
     characters = sum(
         sum(map(len, filter(None, (getattr(example, name) for name in kind.inputs))))
-        for example in (*setup.train.examples, *setup.dev.examples)
+        for example in examples
     )
     if kind.scores_tokens:
         return characters < MOST_WORDS  # its inputs are words
-    pairs = 2 if setup.task.text2_column is not None else 1
-    return characters * pairs * max(1.0, len(setup.task.labels) / 8) < MOST_CHARACTERS
+    pairs = 2 if task.text2_column is not None else 1
+    return characters * pairs * max(1.0, len(task.labels) / 8) < MOST_CHARACTERS
 
 
 def fixed_rate(config: FinetuneConfig, spec: EncoderSpec, parameters: int) -> float:

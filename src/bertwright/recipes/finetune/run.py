@@ -61,6 +61,7 @@ from bertwright.recipes.finetune.training import (
     evaluate_task,
     train_seed,
 )
+from bertwright.recipes.finetune.training_file import CHECKSUMS, checksums
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.head import Head
@@ -156,6 +157,7 @@ def finetune(
             tried = read_tried(run, key) if ranks.world_size == 1 else {}
         if ranks.is_first:
             environment = run_folder.environment(ranks, precision, peak)
+            environment[CHECKSUMS] = checksums(tasks)
             run_folder.begin(run, environment, task_results.settings(tasks, requested))
             if len(tasks) > 1:
                 task_results.write_tasks(run, tasks)
@@ -437,12 +439,12 @@ def _baselines(
     for setup in setups if config.baselines is not False else []:
         train, dev = setup.train.examples, setup.dev.examples
         baselines = kind_of(setup.task.kind).baselines
-        if config.baselines is None and not takes_seconds(setup):
+        if config.baselines is None and not takes_seconds(setup.task, (*train, *dev)):
             continue
         if baselines is None:
             say(f"{setup.task_name}: a task of the kind {setup.task.kind} has no baseline")
             continue
-        for name, predictions in baselines(setup.task, train, dev, config.seed).items():
+        for name, predictions in baselines(setup.task, train, dev, config.seed, False).items():
             evaluation = evaluate(
                 setup.task, dev, predictions, main=setup.files.metric, intervals=False, worst=0
             )

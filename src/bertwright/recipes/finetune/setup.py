@@ -167,7 +167,7 @@ def set_up(
             "held out to evaluate on"
         ]
     else:
-        warnings = _overlap(_shared(kind, train, dev), len(dev), files)
+        warnings = _overlap(count_shared(kind, train, dev), len(dev), files)
     train = draw(train, spec.most_train, config.seed)
     dev = draw(dev, spec.most_dev, config.seed)
     framing = tokenizer.framing
@@ -212,7 +212,7 @@ def set_up(
         facts={
             "train": _facts(files.train, read, len(train)),
             "dev": _facts(files.dev or files.train, dev_read, len(dev))
-            | {"in_train": _shared(kind, train, dev)},
+            | {"in_train": count_shared(kind, train, dev)},
         },
         warnings=warnings,
     )
@@ -576,7 +576,9 @@ def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
     return inverse * sum(often) / (inverse @ torch.tensor(often, dtype=inverse.dtype))
 
 
-def _shared(kind: TaskKind[Any, Any, Any], train: list[Example], dev: list[Example]) -> int:
+def count_shared(
+    kind: TaskKind[Any, Any, Any], train: Sequence[Example], dev: Sequence[Example]
+) -> int:
     """Return the number of dev inputs that are also training inputs."""
     seen = {_content(kind, example) for example in train}
     return sum(_content(kind, example) in seen for example in dev)
