@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from bertwright.checkpoint.vector_files import import_vectors
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.inference.model import Model, load
@@ -41,6 +42,7 @@ MORE: dict[str, dict[str, Any]] = {
     "/translate": {"model": "mt"},
     "/v1/completions": {"model": "gpt"},
     "/text2text": {"model": "writer"},
+    "/nearest": {"model": "words"},
 }
 """What the examples of some routes need here beside."""
 SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
@@ -120,9 +122,22 @@ def swap(client: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def client(full: Path, bare: Path, gpt: Path, mt: Path, writer: Path) -> Iterator[TestClient]:
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of word vectors."""
+    folder = tmp_path_factory.mktemp("serve") / "words"
+    vectors = "bank 1 0 2\nshore 1 0 1\nmoney 0 2 2\nU.S. -1 0 -2\n"
+    folder.with_suffix(".vec").write_text(vectors)
+    import_vectors(folder.with_suffix(".vec"), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def client(
+    full: Path, bare: Path, gpt: Path, mt: Path, writer: Path, words: Path
+) -> Iterator[TestClient]:
     """A server of all models."""
     models = f"full={full}", f"bare={bare}", f"gpt={gpt}", f"mt={mt}", f"writer={writer}"
+    models = *models, f"words={words}"
     config = ServeConfig(model=models, device="cpu", log_requests=False)
     with TestClient(make_app(config), raise_server_exceptions=False) as made:
         until_ready(made)

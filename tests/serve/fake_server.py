@@ -42,6 +42,7 @@ MODELS = [
         ],
         "heads": ["masked_lm", "next_sentence", "translation"],
         "generates": True,
+        "words": True,
         "tasks": [
             {"name": "sst", "kind": "classification", "labels": ["negative", "positive"]},
             {"name": "ner", "kind": "tagging", "labels": ["O", "B-PER", "B-LOC", "B-DATE"]},
@@ -236,6 +237,9 @@ ROUTES = {
     },
     "/rerank": _rerank,
     "/similarity": _cosines,
+    "/nearest": lambda asked: {
+        "results": [[{"word": "<b>river</b>", "cosine": 0.71}, {"word": "shore", "cosine": -0.2}]]
+    },
     "/tokenize": lambda asked: {"results": [pieces(asked["input"])]},
     "/attention": _attention,
 }

@@ -35,6 +35,7 @@ PANELS = {
     "generate": ("text=She said", "/generate", "She said and then <b>the</b> end."),
     "write": ("text=A long story", "/text2text", "and then <b>the</b> end."),
     "translate": ("texts=one%0Atwo", "/translate", "one\n\neno\n\ntwo\n\nowt"),
+    "nearest": ("word=bank", "/nearest", "<b>river</b>\n0.710"),
     "compare": ("texts=one%0Atwo%0Athree", "/similarity", "0.75"),
     "tokens": ("text=🙂 unbelievable", "/tokenize", "##ievable"),
     "attention": ("layer=3&text=It was late", "/attention", "Tokens look, on average, at"),
@@ -157,7 +158,24 @@ def test_generation_is_shown_only_where_a_model_can(tab: Page) -> None:
     with fake_server(models=MODELS[1:]) as server:
         tab.open(address(server))
         panels = tab.run("[...document.querySelectorAll('#panels a')].map(a => a.dataset.panel)")
-    assert panels == [name for name in PANELS if name not in ("generate", "translate")]
+    assert panels == [n for n in PANELS if n not in ("generate", "translate", "nearest")]
+
+
+@chromium
+def test_nearest_words_come_first_where_a_model_has_them(tab: Page) -> None:
+    own = {"id": "own", "heads": [], "tasks": []}
+    with fake_server(models=[{**own, "words": True}]) as server:
+        tab.open(address(server))
+        assert tab.run("document.querySelector('main').dataset.panel") == "nearest"
+        tab.run("document.querySelector('.run').click()")
+        tab.wait("document.querySelector('.receipt')")
+        assert "\u22120.200" in tab.text(".result")
+    ((path, asked),) = server.seen
+    assert (path, asked["input"], asked["top_k"]) == ("/nearest", "water", 10)
+    with fake_server(models=[own]) as server:
+        tab.open(address(server))
+        assert tab.run("document.querySelector('main').dataset.panel") == "compare"
+        assert not tab.run("Boolean(document.querySelector('a[data-panel=nearest]'))")
 
 
 @chromium
@@ -302,7 +320,8 @@ def test_panels_without_their_head_say_why(tab: Page, server: Fake) -> None:
     assert tab.run("document.querySelector('form.panel fieldset').disabled") is True
     assert server.seen == []
     lacking = tab.run("[...document.querySelectorAll('a.lacks')].map(a => a.dataset.panel)")
-    assert lacking == ["fill", "ask", "tag", "classify", "follow", "rank", "generate", "translate"]
+    of_heads = ["fill", "ask", "tag", "classify", "follow", "rank"]
+    assert lacking == [*of_heads, "generate", "translate", "nearest"]
     tab.run(
         "(m => { m.value = 'full'; m.dispatchEvent(new Event('change')); })"
         "(document.getElementById('model'))"

@@ -105,6 +105,14 @@ class TaskResults(Results[T], Generic[T]):
     task: str
 
 
+@dataclass
+class NearWord:
+    """A word, and the cosine of its vector with that of the requested word."""
+
+    word: str
+    cosine: float
+
+
 class EmbedReply(Reply):
     """Vectors, as base64 where that was requested; those of int8 are `stored * scales[i]`."""
 
@@ -378,6 +386,8 @@ class ServedModel(BaseModel):
     examples: list[str]
     generates: bool
     vectors: bool
+    words: bool
+    """Whether each word of its vocabulary has a vector, which `/nearest` compares."""
     similarity: SimilarityFunction | None
     """The function that compares its sentence vectors; null where its folder does not say."""
     heads: list[str]

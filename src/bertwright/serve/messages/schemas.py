@@ -174,6 +174,15 @@ class TokenizeRequest(ModelRequest):
     input: TextsOrPairs = _key("A text, or texts and pairs.", example="a text")
 
 
+class NearestRequest(ModelRequest):
+    """The body of a request to `/nearest`."""
+
+    input: Text | Annotated[list[Text], Field(min_length=1, max_length=32)] = _key(
+        "A word, or up to 32 words.", example="bank"
+    )
+    top_k: Annotated[int, Field(ge=1, le=1000)] = _key("The most words to return.", 10)
+
+
 class Sentences(Schema):
     """A text, and the texts to compare with it."""
 

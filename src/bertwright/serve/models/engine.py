@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,8 @@ class Engine:
         self.flights: dict[str, Flight] = {}
         """Name of a way in which it generates -> the running texts of this way."""
         self._embedders: dict[VectorConfig, Embedder] = {}
+        self._table = Lock()
+        """Held while the table of `nearest` is made or read."""
 
     def lacks(self, numbers: Iterable[int]) -> list[int]:
         """Return those of some layers that the export does not compute; none without an export."""
@@ -241,6 +244,22 @@ class Engine:
         """The number of attention heads of a layer; None if the encoder has no attention maps."""
         has_maps = isinstance(self.runner.encoder, HasAttentionMaps)
         return int(self.model.config.num_attention_heads) if has_maps else None
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it is a table with a vector for each word, whatever the sentence."""
+        return self.top == 0 and self.runner.encoder.token_embedding() is not None
+
+    def nearest(self, word: str, top: int) -> list[tuple[str, float]]:
+        """Return the words with the largest cosine to a word; see `Model.most_similar`.
+
+        The first call makes the table that all later ones read. Several threads may call it.
+
+        Raises:
+            DataError: the word has no vector.
+        """
+        with self._table:
+            return self.model.most_similar(word, top)
 
     def run(self, items: Sequence[RequestItem]) -> list[Any]:
         """Return the results of the items of a batch, in order.

@@ -69,13 +69,14 @@ function reason(answer, response) {
 
 /** Return the models with their names, heads (name, kind, labels), number of layers, and the
  * examples of their cards. In addition to the heads that the server lists, a model that continues
- * prompts has the head `continuation`, one with vectors or attention maps has `vectors` or
- * `attention`; each task that reads pairs has `ranker`, and so have sentence vectors. */
+ * prompts has the head `continuation`, one with vectors, vectors of words or attention maps has
+ * `vectors`, `words` or `attention`; each task that reads pairs has `ranker`, and so have sentence vectors. */
 export async function models() {
   const { answer } = await ask("v1/models");
   return answer.data.map((model) => {
     const names = [...model.heads, ...(model.generates ? ["continuation"] : []),
-      ...(model.vectors ? ["vectors"] : []), ...(model.attention_heads ? ["attention"] : [])];
+      ...(model.vectors ? ["vectors"] : []), ...(model.words ? ["words"] : []),
+      ...(model.attention_heads ? ["attention"] : [])];
     const rankers = model.tasks.filter((task) =>
       ["classification", "regression"].includes(task.kind) && task.pairs !== false)
       .map((task) => ({ ...task, kind: "ranker" }));

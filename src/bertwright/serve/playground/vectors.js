@@ -1,6 +1,7 @@
-// The panels for vectors and tokens: the cosines of texts, and the tokens of a text.
+// The panels for vectors and tokens: the words nearest to a word, the cosines of texts, and the tokens
+// of a text.
 
-import { characters, h, marked, more, number, roving, table } from "./dom.js";
+import { bars, characters, h, marked, more, number, roving, table } from "./dom.js";
 import { post } from "./server.js";
 
 const MOST = 1000; // the maximum number of tokens that are shown
@@ -40,6 +41,26 @@ function asked({ layers, pooling }) {
   if (pooling) body.pooling = pooling;
   return body;
 }
+
+const nearest = {
+  name: "nearest",
+  title: "Nearest words",
+  about: "The words whose vectors have the largest cosine to that of a word.",
+  kinds: ["words"],
+  needs: "a vector for each word, as word2vec and fastText have",
+  optional: true,
+  fields: [
+    { name: "word", label: "Word", kind: "line", value: "water" },
+    { name: "top", label: "Words to show", kind: "count", value: 10, least: 1, most: 100 },
+  ],
+  async run({ word, top, ...rest }) {
+    const { answer, receipt } = await post("nearest", { ...rest, input: word.trim(), top_k: top });
+    return { receipt, parts: [
+      bars(answer.results[0].map(({ word: near, cosine }) =>
+        ({ label: near, share: cosine, shown: number(cosine) })), "Nearest words, with cosines"),
+    ] };
+  },
+};
 
 const compare = {
   name: "compare",
@@ -150,4 +171,4 @@ function read(result) {
   }));
 }
 
-export const panels = [compare, tokens];
+export const panels = [nearest, compare, tokens];

@@ -68,6 +68,7 @@ def describe(engine: Engine) -> ServedModel:
         examples=engine.examples,
         generates=engine.generates,
         vectors=engine.spec.has_vectors,
+        words=engine.has_words,
         similarity=engine.model.similarity_function,
         heads=[name for name in engine.model.heads if name not in engine.model.tasks],
         tasks=[

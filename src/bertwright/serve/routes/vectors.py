@@ -14,6 +14,7 @@ from starlette.responses import Response
 from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
+from bertwright.errors import DataError
 from bertwright.inference.encode import Text, kept_tokens, parts_of
 from bertwright.inference.vectors.compare import cosines
 from bertwright.inference.vectors.embed import with_prompt
@@ -25,6 +26,7 @@ from bertwright.serve.messages.replies import (
     AttentionReply,
     EmbedReply,
     EncodeReply,
+    NearWord,
     Results,
     SimilarityReply,
     TokenizedText,
@@ -47,6 +49,7 @@ from bertwright.serve.messages.schemas import (
     AttentionRequest,
     EmbedRequest,
     EncodeRequest,
+    NearestRequest,
     Sentences,
     SimilarityRequest,
     TokenizeRequest,
@@ -210,6 +213,33 @@ def prepare_tokenize(
         return Results[TokenizedText](**about, results=texts)
 
     return Prepared(engine, [], finish)
+
+
+@router.post("/nearest", response_model=Results[list[NearWord]])
+async def nearest(body: NearestRequest, call: Call) -> Response:
+    """Return the words with the largest cosine to each word, for models of word vectors."""
+    return await call.reply(prepare_nearest, body)
+
+
+def prepare_nearest(
+    engine: Engine, body: NearestRequest, config: ServeConfig
+) -> Prepared[Results[list[NearWord]]]:
+    """Look up the words of `/nearest`. It is done here, as this runs in a thread."""
+    if not engine.has_words:
+        raise invalid_request(f"{engine.name} has no vectors of words", "no_words")
+    found, words = list[list[NearWord]](), listed(body.input)
+    for number, word in enumerate(words):
+        try:
+            near = engine.nearest(word, body.top_k)
+        except DataError as error:
+            reason = f"input {number} is not in the vocabulary of {engine.name}"
+            raise invalid_request(reason, "unknown_word") from error
+        found.append([NearWord(*each) for each in near])
+
+    def finish(results: list[Any], about: About) -> Results[list[NearWord]]:
+        return Results[list[NearWord]](**about, results=found)
+
+    return Prepared(engine, [], finish, numbers=len(words) * body.top_k)
 
 
 @router.post("/similarity", response_model=SimilarityReply)
