@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+import bertwright
 from bertwright.checkpoint.convert import convert
 from bertwright.errors import DataError, IntegrityError
 from bertwright.inference.model import load
@@ -115,6 +116,11 @@ def test_a_folder_of_static_embedding(tmp_path: Path, nested: bool, normalize: b
     convert(folder, tmp_path / "again")
     again = load(tmp_path / "again", device="cpu").embed(TEXTS[:4], normalize=normalize)
     np.testing.assert_allclose(again, theirs.encode(TEXTS[:4]), atol=1e-6)
+    rows = [(text, str(n % 2)) for n, text in enumerate(["a b", "c d", "e f", "g h"] * 3)]
+    run = bertwright.finetune(
+        "classification", model=folder, train=rows, out=tmp_path / "run", epochs=1.0, progress=False
+    )
+    assert len(load(tmp_path / "run", "cpu").predict(["a b"])) == len(run.model.predict(["a b"]))
 
 
 def test_damaged_files_are_named(tmp_path: Path) -> None:

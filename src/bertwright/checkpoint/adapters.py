@@ -149,11 +149,11 @@ class StaticFolder(SafetensorsFolder):
     def read(self, headers: Headers, names: Sequence[str]) -> dict[str, Tensor]:
         """Return the table, in which each token of the tokenizer has a row."""
         tensors = super().read(headers, names)
-        if isinstance(header := headers.get(model2vec.TABLE), Header) and tensors:
+        header, table = headers.get(model2vec.TABLE), tensors.get(model2vec.TABLE)
+        if table is not None and isinstance(header, Header):
             beside = model_folder.headers_of(header.file)
             more = [name for name in beside if name != header.stored]
             read = model_folder.read_tensors(beside, more)
-            table = tensors[model2vec.TABLE]
             tensors[model2vec.TABLE] = model2vec.fold(table, read, header.file)
         return tensors
 

@@ -41,7 +41,6 @@ from bertwright.errors import BertwrightError, ConfigError, DataError, Integrity
 from bertwright.models.bert import tensorflow
 from bertwright.models.catalogue import system_of_config, system_that
 from bertwright.models.elmo.config import ElmoConfig
-from bertwright.models.word_vectors import model2vec
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder, pickled
 from bertwright.storage.model_folder import (
@@ -56,6 +55,7 @@ from bertwright.storage.model_folder import (
     write_json,
 )
 from bertwright.storage.tensor_names import part_of
+from bertwright.text.tokenizer.files import place_of_tokenizer
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 Layout = Literal["huggingface", "tensorflow", "sentence-transformers", "elmo"]
@@ -166,9 +166,9 @@ def convert(
         if dropped:
             notes.append(f"not carried over: {', '.join(dropped)}")
         if sentence_transformers.is_one(folder) and not of_vectors:
-            notes.append(
-                "not carried over: how vectors are made; --to sentence-transformers keeps it"
-            )
+            kept = "; --to sentence-transformers keeps it"
+            kept = kept if system_of_config(config).is_padded else ""
+            notes.append(f"not carried over: how vectors are made{kept}")
         if known is not None and known.dense and not defaults.dense:
             notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
     return Conversion(
@@ -296,7 +296,7 @@ def _write_model(
 
 def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[str]:
     """Write the files of the tokenizer, and return notes about them for the user."""
-    folder = model2vec.place_of(folder)
+    folder = place_of_tokenizer(folder)
     present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
     if not {"tokenizer.json", _VOCABULARY, "vocab.json"} & set(present):
         return ["no tokenizer in the source, so none beside the model"]

@@ -26,6 +26,7 @@ from bertwright.storage.pickled import is_pickle
 from bertwright.text.tokenizer.files import (
     SPECIAL_TOKENS,
     huggingface_config,
+    place_of_tokenizer,
     read_folder,
     write_folder,
 )
@@ -88,6 +89,7 @@ def copy_tokenizer(
     Raises:
         DataError: there is no tokenizer, or it is of a kind that is not read.
     """
+    source = place_of_tokenizer(source)
     present = [name for name in TOKENIZER_FILES if (source / name).is_file()]
     if not {"tokenizer.json", "vocab.txt", "vocab.json"} & set(present):
         raise DataError(f"{source} has neither tokenizer.json nor vocab.txt")

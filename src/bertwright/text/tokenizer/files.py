@@ -178,6 +178,13 @@ def make_file_words(
     }
 
 
+def place_of_tokenizer(folder: Path) -> Path:
+    """Return the folder that has the tokenizer's files: the folder itself, or that of a table of
+    token vectors within a folder of sentence-transformers."""
+    part = folder / STATIC_PART
+    return part if (part / "tokenizer.json").is_file() else folder
+
+
 def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     """Return the backend and the `tokenizer_config.json` of a folder.
 
@@ -190,8 +197,7 @@ def read_folder(folder: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     if not folder.is_dir():
         command = f"bertwright tokenizer train CORPUS --out {folder}"
         raise no_folder(ConfigError, folder, "the folder of a tokenizer or a model", command)
-    if (folder / STATIC_PART / "tokenizer.json").is_file():
-        folder = folder / STATIC_PART
+    folder = place_of_tokenizer(folder)
     config: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / name).is_file():
