@@ -463,3 +463,26 @@ def test_chinese_variants_are_counted_and_stay(text: str, count: int) -> None:
     assert split_document(text, config, report) == [text]
     assert report.variants == count
     assert any("zh-tw" in line for line in report.remarks()) == bool(count)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "label,text,split\nx,a b.,train\ny,c.,test\n"),
+        ("a.tsv", "label\ttext\tsplit\nx\ta b.\ttrain\n"),
+        ("a.jsonl", '{"label": "x", "text": "a b.", "split": "train"}\n'),
+    ],
+)
+def test_columns_that_are_not_read_are_named(tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    report = CorpusReport()
+    assert list(read_documents([str(path)], CorpusConfig(), report))
+    whole = CorpusReport()
+    whole.add(report)
+    whole.add(report)  # of another worker, which read a part of the same file
+    assert whole.unread_columns == [f"{path}: label, split"]
+    assert any(str(path) in line and "label, split" in line for line in whole.remarks())
+    path.write_text("text\na b.\n" if name.endswith("v") else '{"text": "a b."}\n')
+    assert list(read_documents([str(path)], CorpusConfig(), alone := CorpusReport()))
+    assert alone.unread_columns == []

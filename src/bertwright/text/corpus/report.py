@@ -4,6 +4,7 @@ check`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
 EXAMPLES = 5
@@ -52,6 +53,15 @@ class CorpusReport:
     duplicates: int = 0  # documents left out because an equal one came before
     # the first positions of malformed bytes, as `FILE, byte N`
     invalid_places: list[str] = field(default_factory=list)
+    # the columns of the first tables beside that of the text, as `FILE: NAME, NAME`
+    unread_columns: list[str] = field(default_factory=list)
+
+    def note_columns(self, name: str, columns: Iterable[str], text: str) -> None:
+        """Note the columns of a table that are not read, all but `text`."""
+        others = [column for column in columns if column != text]
+        if others:
+            noted = f"{name}: {', '.join(others[:20])}{', ...' if len(others) > 20 else ''}"
+            self.unread_columns = list(dict.fromkeys([*self.unread_columns, noted]))[:EXAMPLES]
 
     @property
     def losing_marks(self) -> float:
@@ -85,13 +95,14 @@ class CorpusReport:
                 f"{self.losing_marks:.1%} of the words lose accents, vowel signs or other marks in "
                 "this vocabulary (tokenizer train --no-strip-accents keeps them)"
             )
-        return lines + [f"malformed: {where}" for where in self.invalid_places]
+        lines += [f"malformed: {where}" for where in self.invalid_places]
+        return lines + [f"columns not read of {each}" for each in self.unread_columns]
 
     def add(self, other: CorpusReport) -> None:
         """Add the counts of another report, such as one that a worker filled."""
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
             if isinstance(mine, list):
-                setattr(self, each.name, (mine + theirs)[:EXAMPLES])
+                setattr(self, each.name, list(dict.fromkeys(mine + theirs))[:EXAMPLES])
             else:
                 setattr(self, each.name, mine + theirs)

@@ -57,11 +57,11 @@ def read_rows(
         MissingExtra: Parquet needs pyarrow, which is not installed.
     """
     if kind == ".parquet":
-        values = _parquet(stream, name, config.text_column)
+        values = _parquet(stream, name, config.text_column, report)
     else:
         lines = split_long_lines(read_text(stream, name, report))
         if kind in (".jsonl", ".ndjson"):
-            values = _json_values(lines, name, config.text_column)
+            values = _json_values(lines, name, config.text_column, report)
         else:
             values = _table_values(lines, kind, name, config.text_column, report)
     yield from _texts(values, name, config, report, kind == ".parquet")
@@ -189,7 +189,10 @@ def _long_documents(value: LongText, report: CorpusReport) -> Iterator[list[str]
     yield [_mended(held, report)]
 
 
-def _json_values(lines: Iterable[str | LongText], name: str, column: str) -> Iterator[object]:
+def _json_values(
+    lines: Iterable[str | LongText], name: str, column: str, report: CorpusReport
+) -> Iterator[object]:
+    is_first = True
     for number, line in enumerate(lines, 1):
         if isinstance(line, LongText):
             where = f"{name}, line {number:,}"
@@ -200,6 +203,9 @@ def _json_values(lines: Iterable[str | LongText], name: str, column: str) -> Ite
         row = json_object(line, f"{name}, line {number:,}", f'{{"{column}": "..."}}')
         if column not in row:
             _check_column(column, list(row), f"{name}, line {number:,}")
+        if is_first:
+            report.note_columns(name, row, column)
+            is_first = False
         yield row[column]
 
 
@@ -238,6 +244,7 @@ def _table_values(
         raise DataError(
             f"{name} has {header.count(column)} columns {column!r}; expected one. Rename the others"
         )
+    report.note_columns(name, header, column)
     index = header.index(column)
     for line, row in rows:
         if isinstance(row, LongRow):
@@ -320,9 +327,10 @@ def _split_tabs(lines: Iterable[str | LongText], begin: int) -> Iterator[Row]:
             yield number, line.split("\t")
 
 
-def _parquet(stream: BinaryIO, name: str, column: str) -> Iterator[object]:
+def _parquet(stream: BinaryIO, name: str, column: str, report: CorpusReport) -> Iterator[object]:
     with open_parquet(stream, name) as file:
         _check_column(column, file.schema_arrow.names, name)
+        report.note_columns(name, file.schema_arrow.names, column)
         for (value,) in parquet_rows(file, [column]):
             yield value
 
