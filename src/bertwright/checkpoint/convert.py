@@ -34,6 +34,7 @@ from bertwright.atomic import (
 from bertwright.checkpoint import checkpoint, elmo_folder, sources, task_heads
 from bertwright.checkpoint.adapters import adapter_of
 from bertwright.checkpoint.average import average
+from bertwright.checkpoint.sentence_transformers import cross_encoder
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
@@ -149,11 +150,15 @@ def convert(
         if last is not None:
             mean = average(source, last)
             given = {name: mean[name] for name in given}
+        content = sources.read_content(found)
+        scores_pairs = bool(loaded.tasks) and cross_encoder.is_cross_encoder(folder, content)
         with atomic_folder(out, overwrite) as partial:
             notes = _write_tokenizer(folder, partial, config, to)
             shapes = _write_model(partial, loaded, given, to)
             if to == "huggingface" and not sources.is_ours(found):
                 _say_trained_elsewhere(partial)
+            if to == "huggingface" and scores_pairs:
+                cross_encoder.mark(partial, loaded.tasks.values())
             if to == "sentence-transformers":
                 sentence_transformers.write_defaults(partial, defaults, config.hidden_size)
             _write_card(folder, partial, source, to)
@@ -165,7 +170,7 @@ def convert(
         dropped = [part for part in report.parts if part not in (*written, *report.started)]
         if dropped:
             notes.append(f"not carried over: {', '.join(dropped)}")
-        if sentence_transformers.is_one(folder) and not of_vectors:
+        if sentence_transformers.is_one(folder) and not (of_vectors or scores_pairs):
             kept = "; --to sentence-transformers keeps it"
             kept = kept if system_of_config(config).is_padded else ""
             notes.append(f"not carried over: how vectors are made{kept}")

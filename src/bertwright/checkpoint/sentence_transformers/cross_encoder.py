@@ -10,7 +10,7 @@ by `CrossEncoder` and by the pipeline of transformers, unless its `problem_type`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from bertwright.checkpoint.sentence_transformers.folder import SETTINGS_FILE
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
-from bertwright.storage.model_folder import read_json, short
+from bertwright.storage.model_folder import CONFIG, read_json, short, write_json
 
 _OLDER_KEY = "sbert_ce_default_activation_function"
 
@@ -64,6 +64,15 @@ def with_activation(task: TaskConfig, folder: Path, content: Mapping[str, Any]) 
             "or Identity of torch.nn"
         )
     return task
+
+
+def mark(folder: Path, tasks: Iterable[TaskConfig]) -> None:
+    """Mark a folder as a cross-encoder in its `config.json`, with the function of its only task."""
+    sigmoid = any(task.activation == "sigmoid" or task.multi_label for task in tasks)
+    name = "activation.Sigmoid" if sigmoid else "linear.Identity"
+    path = folder / CONFIG
+    key = {"sentence_transformers": {"activation_fn": f"torch.nn.modules.{name}"}}
+    write_json(path, read_json(path) | key)
 
 
 def _settings(folder: Path) -> dict[str, Any]:
