@@ -63,7 +63,9 @@ class TaskFilesConfig:
     train: str = ""
     """Labelled file to train on (TSV, CSV, JSONL, Parquet, CoNLL columns, SQuAD JSON)."""
     dev: str | None = None
-    """Labelled file to evaluate on; unset: a tenth of the training file is held out."""
+    """Labelled file to evaluate on; unset: the rows of the training file that its column split
+    marks for dev, or else a tenth of its rows.
+    """
     text: str | None = None
     """Column of the text; unset: found by its name."""
     text2: str | None = None
@@ -86,8 +88,8 @@ class TaskFilesConfig:
     format: Form | None = None
     """Format of the files; unset: detected from their names or headers."""
     multi_label: bool = False
-    """A text may have several labels: a list, or names separated by commas, or a 0 or 1 for each
-    class in a list or in columns.
+    """A text may have several labels: a list, or names joined by commas, semicolons, | or #, or a 0
+    or 1 for each class in a list or in columns.
     """
     metric: str | None = None
     """Metric that selects the best epoch and seed; unset: the main metric of the kind of task."""
