@@ -87,15 +87,18 @@ def test_rows_of_training_in_another_file(
 
 
 def test_baselines_where_the_training_file_is_not_at_hand(
-    tiny: Path, files: Files, tmp_path: Path, json_of: JsonOf
+    tiny: Path, files: Files, tmp_path: Path, json_of: JsonOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is moved (and evaluated), then changed; the model is copied out of its run."""
     train, moved, out = tmp_path / "t.jsonl", tmp_path / "moved.jsonl", tmp_path / "run"
     train.write_bytes(files["classification"][0].read_bytes())
-    words = ["finetune", "classification", "--model", tiny, "--train", train, "--out", out]
+    monkeypatch.chdir(tmp_path)
+    words = ["finetune", "classification", "--model", tiny, "--train", "t.jsonl", "--out", "run"]
     held_out = json_of(*words, "--epochs", "1", "--learning-rate", "0.01")["examples"]
+    monkeypatch.chdir(out)
+    words = ["evaluate", "--model", ".", "--no-intervals", "--data"]
+    assert "tfidf" in json_of(*words, files["classification"][1])["baselines"]
     train.rename(moved)
-    words = ["evaluate", "--model", out, "--no-intervals", "--data"]
     found = json_of(*words, moved)
     assert found["data"]["in_train"] >= 24 - held_out
     assert_names(found["warnings"][0], "of 24", str(moved))

@@ -291,9 +291,10 @@ def test_openai(client: TestClient, model: Model) -> None:
 
 
 def test_models_and_documents(client: TestClient) -> None:
-    first, second, third, fourth, fifth = client.get("/v1/models").json()["data"]
+    first, second, third, fourth, fifth, sixth = client.get("/v1/models").json()["data"]
     assert (first["id"], second["id"], third["id"]) == ("full", "bare", "gpt")
     assert (first["generates"], third["generates"], fourth["generates"]) == (False, True, False)
+    assert (first["words"], sixth["words"]) == (False, True)
     assert first["heads"] == ["masked_lm", "next_sentence"]
     assert [task["kind"] for task in fifth["tasks"]] == ["generation"]
     assert {task["name"] for task in first["tasks"]} >= {"mood", "names", "answer"}

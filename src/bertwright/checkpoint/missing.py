@@ -18,8 +18,8 @@ def refuse_missing_model(*paths: str | Path) -> None:
     model; `hf:ORG/NAME` is not looked up.
     """
     for path in map(Path, paths):
-        prefix = path.with_name(path.name.removesuffix(".index"))
-        is_checkpoint = prefix.with_name(f"{prefix.name}.index").is_file()
+        index = path.parent / f"{path.name.removesuffix('.index')}.index"
+        is_checkpoint = index.is_file()
         is_link = path.parent.is_dir() and path.name == "latest"
         if not (path.is_dir() or id_of(path) is not None or is_checkpoint or is_link):
             raise no_model(path)

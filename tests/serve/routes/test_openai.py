@@ -61,6 +61,7 @@ def test_what_is_told_of_a_model(client: TestClient) -> None:
         "examples": [],
         "generates": False,
         "vectors": True,
+        "words": False,
         "similarity": None,
         "heads": ["masked_lm", "next_sentence"],
         "tasks": tasks,

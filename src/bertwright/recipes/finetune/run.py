@@ -61,7 +61,7 @@ from bertwright.recipes.finetune.training import (
     evaluate_task,
     train_seed,
 )
-from bertwright.recipes.finetune.training_file import CHECKSUMS, checksums
+from bertwright.recipes.finetune.training_file import TRAINING_FILES, training_files
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.head import Head
@@ -157,7 +157,7 @@ def finetune(
             tried = read_tried(run, key) if ranks.world_size == 1 else {}
         if ranks.is_first:
             environment = run_folder.environment(ranks, precision, peak)
-            environment[CHECKSUMS] = checksums(tasks)
+            environment[TRAINING_FILES] = training_files(tasks)
             run_folder.begin(run, environment, task_results.settings(tasks, requested))
             if len(tasks) > 1:
                 task_results.write_tasks(run, tasks)

@@ -32,8 +32,8 @@ from bertwright.storage.model_folder import read_json
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import evaluate
 
-CHECKSUMS = "train_sha256"
-"""The key of `environment.json` with the SHA-256 of the training file of each task."""
+TRAINING_FILES = "train_files"
+"""The key of `environment.json` with the path and the SHA-256 of the training file of each task."""
 MOST_BYTES = 100_000_000
 """The maximum size of a training file that is read, which takes a few seconds."""
 
@@ -49,14 +49,19 @@ class TrainingFile(NamedTuple):
     """The seed of the run."""
 
 
-def checksums(tasks: Sequence[TaskSpec]) -> dict[str, str | None]:
-    """Return the SHA-256 of the training file of each task that has one; None for a folder."""
+def training_files(tasks: Sequence[TaskSpec]) -> dict[str, dict[str, str | None]]:
+    """Return the path and the SHA-256 (None for a folder) of the training file of each task that
+    has one.
+    """
     paths = {
-        each.name: Path(each.files.train)
+        each.name: Path(each.files.train).absolute()
         for each in tasks
         if each.train is None and each.files.train and not each.files.corpus
     }
-    return {name: sha256_file(p) if p.is_file() else None for name, p in paths.items()}
+    return {
+        name: {"path": str(path), "sha256": sha256_file(path) if path.is_file() else None}
+        for name, path in paths.items()
+    }
 
 
 def compare_with_training(
@@ -130,12 +135,15 @@ def _training_file(
     except DataError:
         return unknown
     results = results.get("tasks", {}).get(name, results)
-    if name not in environment.get(CHECKSUMS, {}) or "settings" not in results:
+    if name not in environment.get(TRAINING_FILES, {}) or "settings" not in results:
         return unknown  # trained on rows in memory, or on texts without labels
-    settings, checksum = results["settings"], environment[CHECKSUMS][name]
+    settings, recorded = results["settings"], environment[TRAINING_FILES][name]
+    checksum = recorded["sha256"]
     given = {key: settings[key] for key in keys_of(TaskFilesConfig) if key in settings}
     files = from_dict(TaskFilesConfig, given)
-    place = Path(files.train)
+    place = Path(recorded["path"])
+    if not place.exists():  # the folder in which the run was started was moved
+        place = Path(files.train)
     is_evaluated = evaluated is not None and _is_same(evaluated, place, checksum)
     if is_evaluated and evaluated is not None:
         place = evaluated
