@@ -217,3 +217,10 @@ def test_bad_data_and_bad_rows(finetuned: Finetuned, tmp_path: Path, ran: Ran) -
 def test_no_task_head(tiny: Path, files: Files, ran: Ran) -> None:
     error = ran("evaluate", "--model", tiny, "--data", files["span"][1], code=4).err
     assert_names(error, "task head", "masked_lm", "bertwright finetune KIND")
+
+
+def test_minus_one_may_be_renamed(finetuned: Finetuned, tmp_path: Path, ran: Ran) -> None:
+    """A word that begins with a hyphen and a digit is a value."""
+    words = ["evaluate", "--model", finetuned("classification"), "--data", tmp_path / "no.tsv"]
+    assert "no.tsv" in ran(*words, "--label-map", "-1=good", "1=bad", code=4).err
+    assert "-x" in ran(*words, "--label-map", "-x=good", code=2).err
