@@ -94,3 +94,12 @@ def test_other_values_are_no_parts(write):
     late = "text,label,split\n" + "a b,x,train\n" * 300 + "c,y,holdout\n"
     with pytest.raises(DataError, match=r"line 302.*split"):
         parse(write("b.csv", late), "classification")
+
+
+def test_parts_of_words_in_rows(write):
+    rows = [f"{n},{w},O,{('train', 'test')[n % 2]}" for n in range(4) for w in ("a", f"b{n}")]
+    path = write("a.csv", "\n".join(["sentence_id,word,tag,split", *rows]) + "\n")
+    read = parse(path, "tagging")
+    assert [each.words[1] for each in read.of_part("train")] == ["b0", "b2"]
+    assert [each.words[1] for each in read.of_part("test")] == ["b1", "b3"]
+    assert "not read" not in read.format

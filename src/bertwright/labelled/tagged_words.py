@@ -33,6 +33,7 @@ from bertwright.labelled.source import (
     shorten,
 )
 from bertwright.labelled.tables.columns import NAMES, Columns, plain
+from bertwright.labelled.tables.parts import part_of
 from bertwright.labelled.tables.table import WRONG_WIDTH, Table
 
 _BLANKS = re.compile(r"[ \t]+")
@@ -435,13 +436,20 @@ def read_words(file: File, table: Table) -> Stream:
     sentences = table.find(None, "sentences", "--text", columns.names())
     document = table.known("documents", "--text")
     names = columns.names()
-    table_rows = table.read([*names, sentences, *([document] if document else [])])
+    split = None if table.split in (*names, sentences, document) else table.split
+    more = [each for each in (document, split) if each is not None]
+    table_rows = table.read([*names, sentences, *more])
 
     def rows() -> Iterator[_Word]:
         documents: dict[str, int] = {}
         key, current = (-1, 0), ""
         for line, values in table_rows:
             cells = [str(each).strip() for each in values]
+            if split and (cell := cells.pop()):  # empty cells continue a sentence
+                if (part := part_of(cell)) is None:
+                    what = f"{shorten(cell)} in the column {split}"
+                    raise DataError(f"{log.at(line)}: {what}; expected train, dev or test")
+                table.parts[line] = part
             if "\n" in cells[0]:
                 raise DataError(
                     f"{log.at(line)}: line end in a word: {shorten(cells[0])}; expected a quote "
