@@ -51,8 +51,8 @@ def translate(
             standard input.
         reference: File of reference translations, one for each line of --input: print BLEU and
             chrF.
-        bleu_tokenize: sacreBLEU's tokenizer; auto: zh for Chinese, ja-mecab for Japanese if it is
-            installed, char for other scripts without blanks, else 13a.
+        bleu_tokenize: sacreBLEU's tokenizer; auto: zh for Chinese, char for Japanese and other
+            scripts without blanks, else 13a.
         out: File to write, one translation per line, as JSON objects if its name ends in .jsonl;
             unset: print.
         precision: Precision of the weights; auto: bf16 if the hardware multiplies it faster.

@@ -125,8 +125,8 @@ class TaskFilesConfig:
     max_target_tokens: int | None = None
     """Generation: maximum tokens of a target; unset: 128, but at most half of --max-length."""
     bleu_tokenize: BleuTokenize = "auto"
-    """Generation: sacreBLEU's tokenizer for BLEU; auto: zh for Chinese, ja-mecab for Japanese if it
-    is installed, char for other scripts without blanks, else 13a."""
+    """Generation: sacreBLEU's tokenizer for BLEU; auto: zh for Chinese, char for Japanese and
+    other scripts without blanks, else 13a."""
     negatives: tuple[str, ...] = ()
     """Similarity: columns of hard negatives, each a text or a list of texts; unset: found by their
     names, as negative or negative_1.
