@@ -123,12 +123,12 @@ def export(
             pooling = sentence_transformers.read_defaults(loaded.folder)
         facts = _facts_of_encoder(padded, learner)
     else:
+        task, graphs = None, graphs_of(learner)
         if head not in (None, "next_token", "translation") or layers or int8:
             raise ConfigError(
                 "of a model of this system the decoder with its cache is exported, in float32: "
                 "leave out --task, --layers and --int8"
             )
-        task, graphs = None, graphs_of(learner)
         facts = _facts_of_decoder(graphs, learner, tokenizer, runtime)
     facts = {
         "format": FORMAT,
