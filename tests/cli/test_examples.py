@@ -82,7 +82,8 @@ def test_a_model_without_its_tokenizer(tiny: Path, tmp_path: Path, ran: Ran) -> 
     folder.mkdir()
     for name in ("config.json", "model.safetensors"):
         (folder / name).write_bytes((tiny / name).read_bytes())
-    words = ["--model", folder, "--train", "x.tsv", "--out", tmp_path / "run"]
+    (tmp_path / "rows.tsv").write_text("text\tlabel\na\tx\nb\ty\n", encoding="utf-8")
+    words = ["--model", folder, "--train", tmp_path / "rows.tsv", "--out", tmp_path / "run"]
     error = ran("finetune", "classification", *words, code=4).err
     assert_names(error, "tokenizer.json", "vocab.txt")
-    assert "train" not in error
+    assert "rows.tsv" not in error

@@ -126,7 +126,8 @@ def test_models_of_different_vocabularies_are_compared(
     for words in (["--weights", "0.5", "0.5"], ["--tune", text], ["--out", tmp_path / "x"]):
         assert run(["perplexity", str(text), *map(str, [*models, *words])]) == 2
         assert words[0] in capsys.readouterr().err
-    assert run(["perplexity", str(text), "--model", str(folder / "1"), "--spelling", "x"]) == 2
+    one = ["perplexity", str(text), "--model", str(folder / "1")]
+    assert run([*one, "--spelling", str(other)]) == 2
     assert "--spelling" in capsys.readouterr().err
     assert run(["perplexity", str(text), *map(str, models)]) == 0
     assert "spelling" in capsys.readouterr().out
