@@ -110,9 +110,9 @@ def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:
     return values.from_dict(trainable()[system], mapping(system, data, out, **over))
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="package")
 def with_the_toy() -> Iterator[None]:
-    """The toys are in the catalogues."""
+    """The toys are in the catalogues, for the tests of this folder alone."""
     with pytest.MonkeyPatch.context() as patch:
         toy.add_toy(patch)
         toy_kind.add_toy_kind(patch)
@@ -127,21 +127,21 @@ SYSTEMS = [
 ]
 
 
-@pytest.fixture(scope="session", params=SYSTEMS)
+@pytest.fixture(scope="package", params=SYSTEMS)
 def name(request: pytest.FixtureRequest) -> str:
     """Of a system."""
     assert request.param in RUNS, f"tests/contract/conftest.py has no tiny run of {request.param}"
     return str(request.param)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Shards of a few thousand tokens, made when first wanted: "text", "pairs" or "stories"."""
     make = {"text": build_data, "pairs": build_pairs, "stories": build_stories}
     return cache(lambda kind: make[kind](tmp_path_factory.mktemp(kind)))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def data(name: str, built: Callable[[str], Path]) -> Path:
     """Those that a system trains on."""
     if name == "memory-network":
@@ -149,19 +149,19 @@ def data(name: str, built: Callable[[str], Path]) -> Path:
     return built("pairs" if trainable()[name].reads_pairs else "text")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shards(data: Path) -> Shards:
     """The same, opened."""
     return open_shards(data)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def system(name: str) -> System:
     """The system."""
     return system_of(trainable()[name])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def config(name: str, data: Path) -> RunConfig:
     """A tiny run of it without dropout."""
     made = config_of(name, data, data / "run")
@@ -179,7 +179,7 @@ def learner(config: RunConfig, shards: Shards) -> Learner:
     return made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def run(name: str, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of it."""
     out = tmp_path_factory.mktemp(name) / "run"
