@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-WORDS = ["the fox sees it", "a baker sells bread", "the owl sleeps", "it finds the old boat"] * 3
+TEXTS = ("the fox sees it", "a baker sells bread", "the owl sleeps", "it finds the old boat")
+WORDS = [f"{text} {number}" for number in ("once", "twice", "again") for text in TEXTS]
 ALIKE = [("cat", "dog"), ("fox", "owl"), ("baker", "farmer"), ("bread", "lamp"), ("boat", "coat")]
 """Words that are near each other, for tests of word vectors."""
 LABELS = ["animal", "person"] * 6
@@ -51,7 +52,7 @@ OBJECTS = [
     [{"start": start, "end": end, "label": label} for start, end, label in of_text]
     for of_text in ENTITIES
 ]
-SECOND = [f"{text} again" for text in WORDS]
+SECOND = [f"later {text}" for text in WORDS]
 SCORES = [n % 5 / 2 for n in range(len(WORDS))]
 TAGGED = json_lines(
     tokens=[t.split() for t in WORDS],
