@@ -80,7 +80,7 @@ class Probe(NamedTuple):
 
     @property
     def name_of_best(self) -> str:
-        """Its name."""
+        """The name of the layer with the highest mean."""
         return self.names[self.best]
 
     @property
