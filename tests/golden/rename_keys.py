@@ -120,10 +120,7 @@ class Added:
 
 Change = Renamed | Removed | Added
 
-CHANGES: tuple[Change, ...] = (
-    Added("results.json", "task/activation", "identity"),
-    Added("results.json", "tasks/*/task/activation", "identity"),
-)
+CHANGES: tuple[Change, ...] = ()
 """Changes since the commit that the runs are made from, in the order in which they came."""
 
 
