@@ -20,7 +20,8 @@ from pathlib import Path
 from machine import machine
 
 from bertwright.config.corpus import CorpusConfig
-from bertwright.text.corpus.files import find_files, open_bytes
+from bertwright.rows.open import open_bytes
+from bertwright.text.corpus.find import find_files
 from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents
 from bertwright.text.sentences import split_sentences
 

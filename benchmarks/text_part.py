@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bertwright.text.corpus.files import find_files, open_bytes
+from bertwright.rows.open import open_bytes
+from bertwright.text.corpus.find import find_files
 
 
 def write_text(inputs: list[str], place: Path, megabytes: float) -> float:

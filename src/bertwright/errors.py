@@ -70,3 +70,15 @@ class Interrupted(BertwrightError):
         super().__init__(message)
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
+
+
+def shorten(text: object) -> str:
+    """Return the `repr` of the first characters of a text, for a message."""
+    text = str(text)
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def listed(names: Sequence[object], most: int = 20) -> str:
+    """Return shortened names joined by commas, for a message."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(shorten, names[:most])) + more

@@ -120,5 +120,5 @@ def test_what_was_cut_is_said(corpus: Path, build: Ran, monkeypatch: pytest.Monk
     monkeypatch.setattr("bertwright.text.corpus.read.MAX_SENTENCE_CHARACTERS", 10)
     (corpus / "corpus.txt").write_bytes(b"a b c a b c a b c\xff .\n" * 3)
     said = build(corpus).out
-    assert_names(said, "0.1 kB", "splits of sentences", "3 malformed characters")
+    assert_names(said, "0.1 kB", "splits of sentences", "3 malformed UTF-8")
     assert f"{corpus / 'corpus.txt'}, byte" in said

@@ -7,7 +7,7 @@ from pathlib import Path
 from bertwright.config.hub import id_of
 from bertwright.errors import DataError
 from bertwright.models.catalogue import trainable
-from bertwright.text.corpus.files import no_folder
+from bertwright.rows.open import no_folder
 
 CHECKPOINTS = "checkpoints"
 """The folder of a run's checkpoints."""

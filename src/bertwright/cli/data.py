@@ -60,7 +60,7 @@ def build(
             of two columns.
     """
     from bertwright.data.build import build_shards
-    from bertwright.text.corpus.files import are_parallel
+    from bertwright.text.corpus.find import are_parallel
     from bertwright.text.corpus.pairs import clear_pairs
     from bertwright.text.corpus.report import CorpusReport
 

@@ -68,7 +68,7 @@ def perplexity(
     from bertwright.checkpoint.missing import refuse_missing_model
     from bertwright.config.corpus import CorpusConfig
     from bertwright.inference.text_files import open_minimal_pairs
-    from bertwright.text.corpus.files import find_files
+    from bertwright.text.corpus.find import find_files
 
     refuse_missing_model(*model)
     if pairs not in (None, "-"):

@@ -54,7 +54,7 @@ def train(
         target: Name or number of the column of the target; unset: found by its name, or the second
             of two columns.
     """
-    from bertwright.text.corpus.files import find_files
+    from bertwright.text.corpus.find import find_files
 
     for path in find_files(corpus):
         refuse_source(out, path)
@@ -216,7 +216,7 @@ def extend(
 
 def _with_tokenizer(corpus: Sequence[str], out: Path, parallel: str = "") -> str:
     """Return the arguments of `data build`; `parallel` holds the options of a file of pairs."""
-    from bertwright.text.corpus.files import are_parallel
+    from bertwright.text.corpus.find import are_parallel
 
     named = ["FILE" if each == "-" else shlex.quote(each) for each in corpus]
     parallel = " --parallel" if are_parallel(corpus) else parallel

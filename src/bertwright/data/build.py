@@ -40,7 +40,8 @@ from bertwright.data.shards import FORMAT, ShardWriter, write_shards_manifest
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_cores
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.rows.open import size_on_disk
+from bertwright.text.corpus.find import find_files
 from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer

@@ -36,7 +36,7 @@ from bertwright.atomic import (
     write_manifest,
 )
 from bertwright.errors import DataError, IntegrityError
-from bertwright.text.corpus.files import nearest_name
+from bertwright.rows.open import nearest_name
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.version import __version__

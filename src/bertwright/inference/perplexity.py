@@ -28,7 +28,8 @@ from bertwright.inference.score import TextScore, best_weights, is_pseudo, mix, 
 from bertwright.inference.spelling import Spelling, unknown_words, vocabulary_words
 from bertwright.inference.text_files import chunks, open_minimal_pairs
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.rows.open import size_on_disk
+from bertwright.text.corpus.find import find_files
 from bertwright.text.corpus.read import read_blocks, split_document
 from bertwright.text.corpus.report import CorpusReport
 

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import BleuTokenize, Form, TaskConfig
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import ConfigError, DataError, shorten
 from bertwright.inference.model import Model
 from bertwright.inference.prediction_rows import Rows as PredictionRows
 from bertwright.inference.prediction_rows import RowWriter, row_of
 from bertwright.labelled.examples import Example
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
-from bertwright.labelled.source import BadRows, Rows, Skipped, shorten
+from bertwright.labelled.source import BadRows, Rows, Skipped
 from bertwright.labelled.tables.columns import Columns
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.catalogue import kind_of

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.config.task import BleuTokenize, TaskConfig
-from bertwright.errors import DataError
+from bertwright.errors import DataError, shorten
 from bertwright.inference.predict_file import evaluated, with_bleu_tokenizer
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
-from bertwright.labelled.source import BadRowLog, shorten
+from bertwright.labelled.source import BadRowLog
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tables.table import open_form, read_table
 from bertwright.tasks.catalogue import kind_of

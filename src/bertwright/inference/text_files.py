@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 from bertwright.errors import DataError
-from bertwright.labelled.source import BadRowLog, BadRows, name_of, suffix_of
+from bertwright.labelled.source import BadRowLog, BadRows
 from bertwright.labelled.tables.table import Table, open_form, read_table
-from bertwright.text.corpus.files import BLOCK_BYTES, COMPRESSED_SUFFIXES, open_bytes
+from bertwright.rows.compressed import BLOCK_BYTES, COMPRESSED_SUFFIXES
+from bertwright.rows.open import name_of, open_bytes, suffix_of
 from bertwright.text.corpus.rows import is_json_lines
 
 if TYPE_CHECKING:  # it imports torch, and a wrong file is reported before

@@ -10,10 +10,10 @@ from dataclasses import replace
 from string import ascii_uppercase
 from typing import Any
 
-from bertwright.errors import DataError
+from bertwright.errors import DataError, listed, shorten
 from bertwright.labelled.examples import ChoiceExample
 from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten
+from bertwright.labelled.source import BadRowLog, BadValue
 from bertwright.labelled.tables.columns import Columns, plain
 from bertwright.labelled.tables.table import Row, Table, read_text
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bertwright.config.task import Form, Scheme
-from bertwright.errors import DataError
+from bertwright.errors import DataError, shorten
 from bertwright.labelled.examples import Example
-from bertwright.labelled.source import BadRowLog, BadRows, Source, shorten
+from bertwright.labelled.source import BadRowLog, BadRows, Source
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tables.parts import PARTS, find_folds, find_parts
 from bertwright.labelled.tables.table import Table, plain_text, read_table

@@ -13,8 +13,8 @@ from typing import Any
 from bertwright.errors import DataError
 from bertwright.labelled.source import Rows, lines_of, texts_in
 from bertwright.labelled.tables.parts import part_of
-from bertwright.text.corpus.files import open_bytes
-from bertwright.text.corpus.report import CorpusReport
+from bertwright.rows.lines import ByteCounts
+from bertwright.rows.open import open_bytes
 
 _UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
 
@@ -29,7 +29,7 @@ def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
             the test set.
     """
     rows: list[dict[str, Any]] = []
-    report = CorpusReport()
+    report = ByteCounts()
     left_out = Counter[str]()
     paths = texts_in(folder)
     if label:

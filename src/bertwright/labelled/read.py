@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bertwright.errors import DataError
+from bertwright.errors import DataError, listed, shorten
 from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
@@ -21,11 +21,12 @@ from bertwright.labelled.examples import (
 )
 from bertwright.labelled.file import File, Read, Reader, ReadOptions, Stream
 from bertwright.labelled.folders import texts_of_folder
-from bertwright.labelled.source import BadRowLog, Rows, listed, name_of, shorten
+from bertwright.labelled.source import BadRowLog, Rows
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tables.label_names import warn_of_spellings
 from bertwright.labelled.tables.table import open_form
 from bertwright.labelled.unlabelled import without_unlabelled
+from bertwright.rows.open import name_of
 
 
 def read_examples(
@@ -106,7 +107,8 @@ def stream_examples(
         raise DataError(
             f"{path} is a folder; expected a file, or for classification {path}/CLASS/FILE.txt"
         )
-    log = BadRowLog(name_of(path), options.bad_rows, skips_empty=not options.require_labels)
+    name = path.name if isinstance(path, Rows) else name_of(path)
+    log = BadRowLog(name, options.bad_rows, skips_empty=not options.require_labels)
     for warning in path.warnings if isinstance(path, Rows) else ():
         log.warn(warning)
     if not options.require_labels:

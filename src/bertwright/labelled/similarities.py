@@ -24,9 +24,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from bertwright.errors import shorten
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadValue, shorten
+from bertwright.labelled.source import BadValue
 from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.table import Row, Table, read_text
 

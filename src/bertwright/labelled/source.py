@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from bertwright.errors import DataError
-from bertwright.text.corpus.documents import read_text
-from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, TEXT_SUFFIXES, open_bytes
-from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tables import EXCEL_SEPARATOR, split_lines
+from bertwright.rows.lines import ByteCounts, read_text, split_lines
+from bertwright.rows.open import name_of, open_bytes, suffix_of
+from bertwright.rows.tables import EXCEL_SEPARATOR
+from bertwright.text.corpus.find import TEXT_SUFFIXES
 
 BadRows = Literal["refuse", "skip"]
 """Whether a row that cannot be read is an error (`refuse`) or is skipped and counted (`skip`)."""
@@ -101,7 +101,7 @@ class Rows:
 
     name: str
     rows: list[dict[str, Any]]
-    report: CorpusReport = field(default_factory=CorpusReport)
+    report: ByteCounts = field(default_factory=ByteCounts)
     """What was malformed in the files that the rows are from."""
     warnings: tuple[str, ...] = ()
     """Warnings of what is not among the rows."""
@@ -117,7 +117,7 @@ class Source:
     """The first lines, without their line ends."""
     rest: Iterator[str] = field(default_factory=lambda: iter(()))
     """The lines after `head`."""
-    report: CorpusReport = field(default_factory=CorpusReport)
+    report: ByteCounts = field(default_factory=ByteCounts)
     """Counts malformed bytes that were replaced; complete when all lines are read."""
     json: Any = None
     """The parsed value of a JSON file, once it is read; or the rows in memory."""
@@ -137,33 +137,7 @@ class Source:
 
     def warnings(self) -> list[str]:
         """Return warnings of zero bytes and of bytes that are not UTF-8."""
-        warnings = []
-        if self.report.zero_bytes:
-            count = self.report.zero_bytes
-            warnings.append(f"{self.name}: {count:,} zero byte{'s' * (count != 1)} dropped")
-        if self.report.invalid_utf8:
-            warnings.append(
-                f"{self.name}: {self.report.invalid_utf8:,} malformed UTF-8 sequences were "
-                f"replaced by U+FFFD (first: {self.report.invalid_places[0]}). If the file has "
-                "another encoding, as CSV files from Excel often do, convert it: "
-                "iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
-            )
-        return warnings
-
-
-def name_of(path: Path | Rows) -> str:
-    """Return the name of a file for messages."""
-    if isinstance(path, Rows):
-        return path.name
-    return "standard input" if str(path) == "-" else str(path)
-
-
-def suffix_of(path: Path) -> str:
-    """Return the file's suffix in lower case, without that of compression; "" for standard
-    input.
-    """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    return next((each for each in reversed(suffixes) if each not in COMPRESSED_SUFFIXES), "")
+        return [f"{self.name}: {remark}" for remark in self.report.byte_remarks()]
 
 
 def open_source(path: Path) -> Source:
@@ -172,7 +146,7 @@ def open_source(path: Path) -> Source:
     Raises:
         DataError: the file is missing, a folder, empty, binary or not UTF-8.
     """
-    name, report = name_of(path), CorpusReport()
+    name, report = name_of(path), ByteCounts()
     lines = lines_of(open_bytes(path), name, report)
     head = list[str]()
     size = 0
@@ -198,7 +172,7 @@ def refuse_missing(path: str) -> None:
         open_bytes(Path(path)).close()
 
 
-def lines_of(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
+def lines_of(stream: BinaryIO, name: str, report: ByteCounts) -> Iterator[str]:
     """Yield the lines without their line ends, and close the file after the last."""
     with stream:
         yield from split_lines(read_text(stream, name, report), name)
@@ -215,15 +189,3 @@ def other_kind(name: str, what: str, kind: str) -> DataError:
     error = DataError(f"{name} has {what}; this looks like classification, not {kind}")
     error.retry = (kind, "classification")
     return error
-
-
-def shorten(text: object) -> str:
-    """Return the `repr` of the first characters of a text, for a message."""
-    text = str(text)
-    return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
-def listed(names: Sequence[object], most: int = 20) -> str:
-    """Return shortened names joined by commas, for a message."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(map(shorten, names[:most])) + more

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bertwright.errors import DataError
+from bertwright.errors import DataError, shorten
 from bertwright.labelled.examples import SpanExample
 from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadValue, shorten
+from bertwright.labelled.source import BadValue
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tables.table import Row, Table, read_text
 

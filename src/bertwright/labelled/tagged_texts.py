@@ -12,9 +12,10 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
+from bertwright.errors import shorten
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, shorten
+from bertwright.labelled.source import BadRowLog, BadValue
 from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.several_labels import list_of_text
 from bertwright.labelled.tables.table import Row, Table, read_text

@@ -21,17 +21,10 @@ from itertools import chain, groupby, zip_longest
 from pathlib import Path
 from shlex import quote
 
-from bertwright.errors import DataError
+from bertwright.errors import DataError, listed, shorten
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import (
-    BadRowLog,
-    BadValue,
-    Source,
-    listed,
-    other_kind,
-    shorten,
-)
+from bertwright.labelled.source import BadRowLog, BadValue, Source, other_kind
 from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.parts import part_of
 from bertwright.labelled.tables.table import WRONG_WIDTH, Table

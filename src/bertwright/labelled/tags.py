@@ -20,10 +20,9 @@ from dataclasses import replace
 from itertools import chain
 
 from bertwright.config.task import Form, Scheme
-from bertwright.errors import DataError
+from bertwright.errors import DataError, shorten
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import shorten
 from bertwright.labelled.tables.columns import NAMES, plain
 from bertwright.labelled.tables.label_names import UNSEEN, expected_label
 from bertwright.labelled.tables.table import Table

@@ -11,9 +11,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from bertwright.errors import listed, shorten
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
 from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadValue, listed, other_kind, shorten
+from bertwright.labelled.source import BadValue, other_kind
 from bertwright.labelled.tables.columns import NAMES, Columns, plain
 from bertwright.labelled.tables.guess import guess_columns
 from bertwright.labelled.tables.label_names import known_label

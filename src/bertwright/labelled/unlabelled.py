@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bertwright.errors import listed, shorten
 from bertwright.labelled.examples import Example, SimilarityExample, TextExample
-from bertwright.labelled.source import BadRowLog, listed, shorten
+from bertwright.labelled.source import BadRowLog
 from bertwright.labelled.tables.label_names import UNSEEN, expected_label
 
 _INFERENCE = {"entailment", "neutral", "contradiction", "not_entailment"}

@@ -24,7 +24,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import find_files
+from bertwright.text.corpus.find import find_files
 from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.extension import Addition, choose_additions

@@ -18,7 +18,7 @@ from bertwright.config import values
 from bertwright.errors import ConfigError, DataError
 from bertwright.report.numbers import number
 from bertwright.report.verdict import RESULTS
-from bertwright.text.corpus.files import nearest_name
+from bertwright.rows.open import nearest_name
 from bertwright.train.log import read_records
 
 METRICS = "metrics.jsonl"

@@ -27,10 +27,9 @@ import torch
 from torch import Tensor
 
 from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
+from bertwright.errors import DataError, shorten
 from bertwright.labelled.choices import CHOICES
 from bertwright.labelled.examples import ChoiceExample
-from bertwright.labelled.source import shorten
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send_numbers
 from bertwright.nn.objective import Loss

@@ -8,8 +8,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bertwright.errors import DataError
-from bertwright.labelled.source import shorten
+from bertwright.errors import DataError, shorten
 
 
 def read_number(value: Any, where: str) -> float:

@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from bertwright.config.task import SimilarityObjective
-from bertwright.errors import ConfigError, DataError
+from bertwright.errors import ConfigError, DataError, listed, shorten
 from bertwright.labelled.examples import SimilarityExample
-from bertwright.labelled.source import listed, shorten
 
 Form = Literal["pairs", "scores", "labels"]
 

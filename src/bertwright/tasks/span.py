@@ -67,10 +67,10 @@ from torch import Tensor
 
 from bertwright.arrays import Bools, Float32s, Float64s, Int64s
 from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
+from bertwright.errors import DataError, listed
 from bertwright.labelled.examples import SpanExample, is_mostly_chinese
 from bertwright.labelled.file import Read
-from bertwright.labelled.source import listed, open_source
+from bertwright.labelled.source import open_source
 from bertwright.labelled.squad import ANSWERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss

@@ -62,11 +62,10 @@ from torch import Tensor, nn
 
 from bertwright.arrays import Float32s, Float64s, Int64s
 from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
+from bertwright.errors import DataError, listed
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
-from bertwright.labelled.source import listed
 from bertwright.labelled.tagged_texts import text_example
 from bertwright.labelled.tags import TAGS, chunks
 from bertwright.nn.encoder import Encoded, EncoderSpec

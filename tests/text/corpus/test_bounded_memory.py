@@ -15,8 +15,8 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from bertwright.config.corpus import CorpusConfig
+from bertwright.rows.open import open_bytes
 from bertwright.text import long_rows
-from bertwright.text.corpus.files import open_bytes
 from bertwright.text.corpus.read import CorpusReport, read_blocks
 from bertwright.text.tokenizer import train
 from bertwright.text.tokenizer.files import split_by_bytes

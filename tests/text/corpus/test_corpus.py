@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import DataError, MissingExtra
+from bertwright.rows.lines import read_text
 from bertwright.text import long_rows
 from bertwright.text.corpus import documents
-from bertwright.text.corpus.documents import read_text, split_documents
+from bertwright.text.corpus.documents import split_documents
 from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents, split_document
 from tests.raising import raises
 
@@ -408,7 +409,7 @@ def test_a_document_of_wikiextractor_that_never_ends(
 def test_a_separator_between_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wiki_00").write_text(WIKI, encoding="utf-8")
     for size in range(7, 40):
-        monkeypatch.setattr("bertwright.text.corpus.documents.BLOCK_BYTES", size)
+        monkeypatch.setattr("bertwright.rows.lines.BLOCK_BYTES", size)
         assert [len(document) for document in read(tmp_path)[0]] == [4, 2], size
 
 

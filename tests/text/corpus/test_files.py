@@ -14,14 +14,8 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import ConfigError, DataError, MissingExtra
-from bertwright.text.corpus.files import (
-    are_parallel,
-    find_files,
-    format_of,
-    open_bytes,
-    open_with_position,
-    size_on_disk,
-)
+from bertwright.rows.open import open_bytes, open_with_position, size_on_disk
+from bertwright.text.corpus.find import are_parallel, find_files, format_of
 from tests.raising import raises
 
 TEXT = b"A line of text, again and again.\n" * 20_000

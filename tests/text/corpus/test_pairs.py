@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import ConfigError, DataError
+from bertwright.rows.open import open_bytes
 from bertwright.text import long_rows
 from bertwright.text.corpus import pairs as module
-from bertwright.text.corpus.files import open_bytes
 from bertwright.text.corpus.pairs import Pair, clear_pairs, open_pairs, read_pair_rows
 
 ENGLISH = ["a green door", "the small house", "she sings"]

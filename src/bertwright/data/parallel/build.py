@@ -25,7 +25,7 @@ from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.shards import EncodedBlock, ShardWriter, token_dtype, write_shards_manifest
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import open_with_position, size_on_disk
+from bertwright.rows.open import open_with_position, size_on_disk
 from bertwright.text.corpus.pairs import Pair, PairFile, bounded_lines, read_pair_rows, where
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer

@@ -30,14 +30,13 @@ import numpy as np
 
 from bertwright.arrays import Float64s, Int64s
 from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
-from bertwright.errors import DataError
+from bertwright.errors import DataError, shorten
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.inference.vectors.similar import nearest
-from bertwright.labelled.source import shorten
 from bertwright.progress import OnProgress, silent
+from bertwright.rows.open import open_bytes
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_scorer
 from bertwright.tasks.metrics import bootstrap, of_sums, ratio, value
-from bertwright.text.corpus.files import open_bytes
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
 RANKS = 100

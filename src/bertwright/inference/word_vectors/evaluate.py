@@ -22,8 +22,8 @@ from bertwright.arrays import Float64s
 from bertwright.errors import DataError
 from bertwright.inference.word_vectors.words import WordTable
 from bertwright.models.word_vectors.files import NUMBER
+from bertwright.rows.lines import numbered_lines
 from bertwright.tasks.metrics import DECIMALS, Statistic, bootstrap, value
-from bertwright.text.corpus.files import numbered_lines
 
 _CELLS = 1 << 24
 MOST_FREQUENT = 300_000

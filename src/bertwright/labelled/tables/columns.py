@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from bertwright.errors import DataError
-from bertwright.labelled.source import listed
+from bertwright.errors import DataError, listed
 
 _NAMES = {
     "texts": "text sentence text_a | review content question tweet comment document message "

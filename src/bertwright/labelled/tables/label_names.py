@@ -11,8 +11,8 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
-from bertwright.errors import DataError
-from bertwright.labelled.source import BadRowLog, BadValue, listed, shorten
+from bertwright.errors import DataError, listed, shorten
+from bertwright.labelled.source import BadRowLog, BadValue
 
 UNSEEN = "label unseen in training"
 _OTHERWISE = "labels are spelled differently than in training, and read as the same class"

@@ -13,8 +13,9 @@ from itertools import chain
 
 from bertwright.errors import DataError
 from bertwright.labelled.source import BadRowLog
-from bertwright.text.quotes import AHEAD_CHARACTERS, AHEAD_LINES, Swallowed, are_quoted
-from bertwright.text.tables import MAX_ROW_CHARACTERS, csv_delimiter, split_rows
+from bertwright.rows.lines import MAX_ROW_CHARACTERS
+from bertwright.rows.quotes import AHEAD_CHARACTERS, AHEAD_LINES, Swallowed, are_quoted
+from bertwright.rows.tables import csv_delimiter, split_rows
 
 _LOOKS_QUOTED = re.compile(r'(?:^|\t)"[^"\t]*""[^\t]*"(?=\t|$)')
 UNQUOTED = (

@@ -21,9 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bertwright.errors import DataError
+from bertwright.errors import DataError, listed, shorten
 from bertwright.labelled.file import File, ReadOptions
-from bertwright.labelled.source import BadValue, listed, shorten
+from bertwright.labelled.source import BadValue
 from bertwright.labelled.tables.columns import NAMES, is_known, plain
 from bertwright.labelled.tables.table import Row, Table
 

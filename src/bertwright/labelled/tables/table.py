@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from bertwright.config.task import Form
-from bertwright.errors import DataError
+from bertwright.errors import DataError, listed, shorten
 from bertwright.labelled.label_studio import is_label_studio, rows_of_tasks
 from bertwright.labelled.source import (
     HEAD_LINES,
@@ -27,19 +27,16 @@ from bertwright.labelled.source import (
     BadValue,
     Rows,
     Source,
-    listed,
-    name_of,
     open_source,
-    shorten,
-    suffix_of,
 )
 from bertwright.labelled.tables.columns import NAMES, is_known, plain
 from bertwright.labelled.tables.guess import is_unknown_header
 from bertwright.labelled.tables.parts import part_of
 from bertwright.labelled.tables.quotes import split_csv, split_tsv
-from bertwright.text.corpus.files import open_bytes
-from bertwright.text.parquet import parquet_rows
-from bertwright.text.tables import csv_delimiter, open_parquet, replace_surrogates
+from bertwright.rows.lines import replace_surrogates
+from bertwright.rows.open import name_of, open_bytes, suffix_of
+from bertwright.rows.parquet import open_parquet, parquet_rows
+from bertwright.rows.tables import csv_delimiter
 
 E = TypeVar("E")
 FORMS: dict[str, Form] = {f".{form}": form for form in get_args(Form) if form != "text"}

@@ -29,7 +29,9 @@ import torch
 from bertwright.arrays import Float64s, Int64s
 from bertwright.errors import DataError
 from bertwright.models.ngram.tables import NEVER, NgramTable
-from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, decoded_lines, open_bytes
+from bertwright.rows.compressed import COMPRESSED_SUFFIXES
+from bertwright.rows.lines import decoded_lines
+from bertwright.rows.open import open_bytes
 from bertwright.text.framing import ends_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 

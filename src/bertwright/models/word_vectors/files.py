@@ -24,7 +24,8 @@ import numpy.typing as npt
 from bertwright.arrays import Float32s, Int64s
 from bertwright.errors import DataError, MissingExtra
 from bertwright.machine import usable_memory
-from bertwright.text.corpus.files import COMPRESSED_SUFFIXES, open_bytes
+from bertwright.rows.compressed import COMPRESSED_SUFFIXES
+from bertwright.rows.open import open_bytes
 
 SUFFIXES = (".vec", ".txt", ".bin")
 _HEAD, _BLOCK, _TEXT_BLOCK = 1 << 20, 1 << 24, 1 << 22

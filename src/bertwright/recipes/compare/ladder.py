@@ -54,8 +54,9 @@ from bertwright.recipes.compare.stages import Found, Stages
 from bertwright.recipes.compare.train import train
 from bertwright.report.ladder import LADDER, RESULTS, rows_of, write_ladder
 from bertwright.report.numbers import count
+from bertwright.rows.open import size_on_disk
 from bertwright.tasks.catalogue import KINDS
-from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.text.corpus.find import find_files
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.signals import Signals
 from bertwright.version import __version__

@@ -38,7 +38,8 @@ from bertwright.errors import DataError
 from bertwright.inference.spelling import MOST_WORDS, Spelling
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.compare.stages import Found
-from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.rows.open import size_on_disk
+from bertwright.text.corpus.find import find_files
 from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.train import count_corpus, train_on_counts

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.text.corpus.files import nearest_name
+from bertwright.rows.open import nearest_name
 
 Names = tuple[str, ...]
 

@@ -7,21 +7,15 @@ memory is bounded whatever the file holds.
 
 from __future__ import annotations
 
-import codecs
 import html
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import BinaryIO
 
-from bertwright.errors import DataError
-from bertwright.text.corpus.files import BLOCK_BYTES, EXTRACT
-from bertwright.text.corpus.report import EXAMPLES, CorpusReport
+from bertwright.text.corpus.report import CorpusReport
 
 MAX_DOCUMENT_CHARACTERS = 1 << 23
 """The most characters of a document; a longer one is split into several."""
-MOST_ZEROS = 0.01
-"""A file that begins with a larger fraction of zero bytes is not text."""
 LINES_WITHOUT_DOCUMENT = 1000
 """A file with more lines than this but only one document is counted as one without separators."""
 
@@ -29,48 +23,6 @@ _WHITE_LINES = re.compile(r"\n[^\S\n]+(?=\n)")
 _SEPARATOR = {"blank-line": "\n\n", "line": "\n", "file": None}
 WIKI_DOCUMENT = re.compile(rb"\s*<doc id=")
 """The beginning of a file of WikiExtractor."""
-
-
-def read_text(stream: BinaryIO, name: str, report: CorpusReport) -> Iterator[str]:
-    """Yield a stream of UTF-8 as decoded blocks of text.
-
-    Line ends become `\\n`, and a byte order mark is removed. Zero bytes are removed and malformed
-    bytes are replaced; both are counted.
-
-    Raises:
-        DataError: the bytes are binary or have another encoding.
-    """
-    rest = b""
-    carriage_return = ""
-    offset = 0
-    while True:
-        block = stream.read(BLOCK_BYTES)
-        report.bytes += len(block)
-        if not offset:
-            _refuse_binary(block, name)
-            plain = block.removeprefix(codecs.BOM_UTF8)
-        else:
-            plain = block
-        if b"\0" in plain:  # BERT's rules remove zero bytes too
-            report.zero_bytes += plain.count(b"\0")
-            plain = plain.replace(b"\0", b"")
-        data = rest + plain if rest else plain
-        try:
-            text, used = codecs.utf_8_decode(data, "strict", not block)
-        except UnicodeDecodeError as error:
-            where = f"{name}, byte {max(0, offset - len(rest)) + error.start:,}"
-            text, used = _replace(data, not block, where, report, first=not offset)
-        rest = data[used:]
-        offset += len(block)
-        if carriage_return or "\r" in text:
-            text = carriage_return + text
-            carriage_return = "\r" if block and text.endswith("\r") else ""
-            text = text.removesuffix(carriage_return) if carriage_return else text
-            text = normalize_lines(text)
-        if text:
-            yield text
-        if not block:
-            return
 
 
 def wiki_documents(lines: Iterable[str], report: CorpusReport) -> Iterator[list[str]]:
@@ -90,55 +42,6 @@ def wiki_documents(lines: Iterable[str], report: CorpusReport) -> Iterator[list[
             text = "\n".join(body).strip()
             yield split_long_document(text, report) if begun or "\n" in text else []
             body, size, begun = [], 0, not ends
-
-
-def normalize_lines(text: str) -> str:
-    """Return the text with the line ends of Windows and old Macs as `\\n`."""
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-
-
-def _refuse_binary(block: bytes, name: str) -> None:
-    if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise DataError(
-            f"{name} is UTF-16; expected UTF-8. Convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
-        )
-    head = block[:8192]
-    zeros = head.count(b"\0")
-    if zeros > MOST_ZEROS * len(head):
-        even = head[::2].count(b"\0")
-        if zeros > 0.3 * len(head) and (even < zeros / 10 or even > zeros * 0.9):
-            order = "LE" if even < zeros / 2 else "BE"
-            raise DataError(
-                f"{name} is UTF-16 ({zeros:,} of its first {len(head):,} bytes are zero); expected "
-                f"UTF-8. Convert it: iconv -f UTF-16{order} -t UTF-8 FILE > NEW"
-            )
-    binary = zeros > max(1, MOST_ZEROS * len(head))
-    if binary or block.startswith((b"%PDF-", b"PK\x03\x04")):
-        what = f"{zeros:,} of its first {len(head):,} bytes are zero" if binary else "a PDF or ZIP"
-        raise DataError(
-            f"{name} is a binary file ({what}); expected UTF-8 text: {EXTRACT}; name a compressed "
-            "file by its compression (.gz, .xz, .bz2, .zst), or leave it out"
-        )
-
-
-def _replace(
-    data: bytes, final: bool, where: str, report: CorpusReport, *, first: bool
-) -> tuple[str, int]:
-    """Decode with U+FFFD for malformed sequences, and count these."""
-    text, used = codecs.utf_8_decode(data, "replace", final)
-    # A U+FFFD that the file itself contains is not an error. Counting its bytes is exact, because
-    # EF always starts a sequence.
-    invalid = text.count("�") - data.count(b"\xef\xbf\xbd")
-    whole = len(text) - len(text.encode("ascii", "ignore")) - invalid  # characters above ASCII
-    if first and invalid > max(32, whole):
-        raise DataError(
-            f"{where}: {invalid / len(text):.1%} of the first characters are malformed, so this is "
-            "not UTF-8. Convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (if its encoding is "
-            "not that of western Windows, name that), or leave it out if it is binary"
-        )
-    report.invalid_utf8 += invalid
-    report.invalid_places = [*report.invalid_places, where][:EXAMPLES]
-    return text, used
 
 
 def split_documents(

@@ -18,19 +18,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.text.corpus.files import (
-    ROW_SUFFIXES,
-    decoded_lines,
-    format_of,
-    nearest_name,
-    open_bytes,
-)
+from bertwright.rows.lines import decoded_lines, replace_surrogates
+from bertwright.rows.open import nearest_name, open_bytes
+from bertwright.rows.parquet import ROWS, open_parquet, parquet_rows
+from bertwright.text.corpus.find import ROW_SUFFIXES, format_of
 from bertwright.text.corpus.languages import is_language
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.corpus.rows import json_object, split_table
 from bertwright.text.long_rows import LONGEST_ROW, LongRow
-from bertwright.text.parquet import parquet_rows
-from bertwright.text.tables import ROWS, open_parquet, replace_surrogates
 
 HEAD_ROWS, HEAD_CHARACTERS = 100, 1 << 20
 """The number of rows, or of their characters, that are examined to find the columns."""

@@ -21,21 +21,17 @@ from typing import cast
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
+from bertwright.rows.lines import read_text, split_lines
+from bertwright.rows.open import open_with_position
 from bertwright.text.corpus.cleaning import count_markup, strip_markup
-from bertwright.text.corpus.documents import (
-    WIKI_DOCUMENT,
-    read_text,
-    split_documents,
-    wiki_documents,
-)
-from bertwright.text.corpus.files import ROW_SUFFIXES, find_files, format_of, open_with_position
+from bertwright.text.corpus.documents import WIKI_DOCUMENT, split_documents, wiki_documents
+from bertwright.text.corpus.find import ROW_SUFFIXES, find_files, format_of
 from bertwright.text.corpus.pairs import PairFile, pair_texts
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
 from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
 from bertwright.text.corpus.stories import babi_documents, is_babi
 from bertwright.text.long_rows import LongText, split_long_lines
 from bertwright.text.sentences import split_sentences
-from bertwright.text.tables import split_lines
 
 LONGEST_TITLE = 100
 ENDS = ".!?:;。！？…\"'”’)"
@@ -51,7 +47,7 @@ def read_documents(
 ) -> Iterator[list[str]]:
     """Yield documents as lists of one or more sentences, and fill the report while reading.
 
-    `inputs` are those of `files.find_files`.
+    `inputs` are those of `find.find_files`.
 
     Raises:
         DataError: the input is unreadable or malformed, or there was no document at all.

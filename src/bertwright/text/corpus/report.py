@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
-EXAMPLES = 5
-"""The number of places of malformed bytes that are kept as examples."""
+from bertwright.rows.lines import EXAMPLES, ByteCounts
 
 
 @dataclass
-class CorpusReport:
+class CorpusReport(ByteCounts):
     """Counts of one reading of a corpus.
 
     Every count is exact, except that of words that lose marks, which is of a sample
@@ -21,9 +20,7 @@ class CorpusReport:
 
     files: int = 0  # files (or `datasets` splits) opened
     files_passed_over: int = 0  # files of folders left out because their extension is unknown
-    # bytes read, after decompression; for Parquet and `datasets`, bytes of the text as UTF-8
-    bytes: int = 0
-    # bytes of the files on disk read so far, for progress bars (their end is `files.size_on_disk`)
+    # bytes of the files on disk read so far, for progress bars (their end is `rows.open.size_on_disk`)
     position: int = 0
     documents: int = 0  # documents that were passed on
     characters: int = 0  # characters of these documents, before sentence splitting
@@ -35,8 +32,6 @@ class CorpusReport:
     sentences_cut: int = 0  # splits made of sentences over the size limit
     # text files of over 1,000 lines in which no blank line separates documents
     files_of_one_document: int = 0
-    # malformed byte sequences and lone surrogates (in JSON escapes), each replaced by U+FFFD
-    invalid_utf8: int = 0
     # questions of bAbI's files, each a document with the sentences before it
     story_questions: int = 0
     # tags of HTML or XML in the text; `split_document` counts these and the next four
@@ -45,14 +40,11 @@ class CorpusReport:
     templates: int = 0  # marks of wiki templates and links, and HTML entities
     variants: int = 0  # Chinese wiki markup of regional variants, `-{zh-tw:...;zh-cn:...}-`
     title_documents: int = 0  # documents of one short line that does not end like a sentence
-    zero_bytes: int = 0  # zero bytes in the text, which are removed
     # words sampled from each block, and those of them that lose marks in this vocabulary
     words_sampled: int = 0
     words_losing_marks: int = 0
     unquoted_tables: int = 0  # TSV files whose fields are quoted as in CSV, read without the quotes
     duplicates: int = 0  # documents left out because an equal one came before
-    # the first positions of malformed bytes, as `FILE, byte N`
-    invalid_places: list[str] = field(default_factory=list)
     # the columns of the first tables beside that of the text, as `FILE: NAME, NAME`
     unread_columns: list[str] = field(default_factory=list)
 
@@ -80,8 +72,6 @@ class CorpusReport:
             "split{s} of sentences too long to be any": self.sentences_cut,
             "tag{s} of HTML or XML (removed by --strip-markup)": self.tags,
             "mark{s} of Chinese variants, -{zh-tw:...;zh-cn:...}-": self.variants,
-            "zero byte{s} dropped": self.zero_bytes,
-            "malformed character{s} replaced": self.invalid_utf8,
             "TSV file{s} of fields quoted as in CSV, read without the quotes": self.unquoted_tables,
         }
         lines = [f"{n:,} {what.replace('{s}', 's' * (n != 1))}" for what, n in named.items() if n]
@@ -95,7 +85,7 @@ class CorpusReport:
                 f"{self.losing_marks:.1%} of the words lose accents, vowel signs or other marks in "
                 "this vocabulary (tokenizer train --no-strip-accents keeps them)"
             )
-        lines += [f"malformed: {where}" for where in self.invalid_places]
+        lines += self.byte_remarks()
         return lines + [f"columns not read of {each}" for each in self.unread_columns]
 
     def add(self, other: CorpusReport) -> None:

@@ -14,12 +14,11 @@ from typing import Any, BinaryIO
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError, MissingExtra
-from bertwright.text.corpus.documents import (
-    MAX_DOCUMENT_CHARACTERS,
-    normalize_lines,
-    read_text,
-    split_long_document,
-)
+from bertwright.rows.lines import normalize_lines, read_text, replace_surrogates
+from bertwright.rows.parquet import ROWS, open_parquet, parquet_rows
+from bertwright.rows.quotes import AHEAD_CHARACTERS, AHEAD_LINES, are_quoted
+from bertwright.rows.tables import EXCEL_SEPARATOR, csv_delimiter
+from bertwright.text.corpus.documents import MAX_DOCUMENT_CHARACTERS, split_long_document
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.long_rows import (
     LONGEST_ROW,
@@ -29,15 +28,6 @@ from bertwright.text.long_rows import (
     split_long_csv,
     split_long_lines,
     string_of_object,
-)
-from bertwright.text.parquet import parquet_rows
-from bertwright.text.quotes import AHEAD_CHARACTERS, AHEAD_LINES, are_quoted
-from bertwright.text.tables import (
-    EXCEL_SEPARATOR,
-    ROWS,
-    csv_delimiter,
-    open_parquet,
-    replace_surrogates,
 )
 
 GROUP_CHARACTERS = 1 << 20

@@ -20,7 +20,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers.normalizers import BertNormalizer
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.text.corpus.files import no_folder
+from bertwright.rows.open import no_folder
 from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, FileKind
 
 SPECIAL_TOKENS = {

@@ -23,7 +23,8 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import find_files, size_on_disk
+from bertwright.rows.open import size_on_disk
+from bertwright.text.corpus.find import find_files
 from bertwright.text.corpus.pairs import PairFile
 from bertwright.text.corpus.read import read_blocks
 from bertwright.text.corpus.report import CorpusReport
@@ -65,7 +66,7 @@ def train_tokenizer(
     on_read: OnProgress = silent,
     pairs: PairFile | None = None,
 ) -> tuple[Tokenizer, Figures]:
-    """Train a tokenizer on files, folders or globs (see `corpus.files.find_files`).
+    """Train a tokenizer on files, folders or globs (see `corpus.find.find_files`).
 
     If `pairs` is given, the one input is a file of pairs, and both sides are read. `report` is
     filled while reading; `on_read` receives the bytes read from disk.

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from bertwright.errors import DataError
 from bertwright.progress import OnProgress, silent
-from bertwright.text.corpus.files import decoded_lines, open_with_position, size_on_disk
+from bertwright.rows.lines import decoded_lines
+from bertwright.rows.open import open_with_position, size_on_disk
 
 TOP = "TOP"
 DEEPEST = 250

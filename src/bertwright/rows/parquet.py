@@ -7,19 +7,52 @@ values are larger.
 
 from __future__ import annotations
 
+import io
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, BinaryIO, cast
 
-from bertwright.text.tables import ROWS
+from bertwright.errors import DataError, MissingExtra
 
+ROWS = 1024
+"""The number of rows of Parquet that are read at once."""
 BATCH_BYTES = 1 << 24
 """The approximate number of decoded bytes that a batch of rows may have."""
 LONG = 1 << 14
 """The length in characters from which equal values share memory."""
 
 
+@contextmanager
+def open_parquet(stream: BinaryIO, name: str) -> Iterator[Any]:
+    """Open a Parquet file with pyarrow.
+
+    A compressed file is first decompressed to disk, not to memory, because Parquet is read from its
+    end.
+
+    Raises:
+        DataError: the file is damaged, which may only be found while it is read.
+        MissingExtra: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise MissingExtra("hf", "pyarrow", "reading .parquet files") from error
+    with tempfile.TemporaryFile() as whole:
+        if not isinstance(getattr(stream, "raw", None), io.FileIO):
+            shutil.copyfileobj(stream, whole, 1 << 20)
+            whole.seek(0)
+            stream = cast(BinaryIO, whole)
+        try:
+            yield parquet.ParquetFile(stream)
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise DataError(f"{name} is no whole Parquet file ({error}); get it again") from error
+
+
 def parquet_rows(file: Any, columns: Sequence[str], *, share: bool = False) -> Iterator[list[Any]]:
-    """Yield the values of some columns, row by row, of a file that `tables.open_parquet` opened.
+    """Yield the values of some columns, row by row, of a file that `open_parquet` opened.
 
     With `share`, a long value that occurs again is the same object as before, which saves memory if
     all rows are kept.

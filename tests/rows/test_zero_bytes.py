@@ -7,7 +7,7 @@ import io
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.text.corpus.documents import read_text
+from bertwright.rows.lines import read_text
 from bertwright.text.corpus.report import CorpusReport
 
 
