@@ -25,7 +25,7 @@ from bertwright.text.tokenizer.tokenizer import make_tokenizer
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = [a + b for a in "bdfgklmnp" for b in ("a", "e", "i", "o", "u", "an", "er", "il", "or")]
 # What two runs share only if they were equally fast.
-CLOCKED = ("seconds", "tokens_per_second", "utilization", "memory_gb", "cores")
+CLOCKED = ("seconds", "tokens_per_second", "utilization", "memory_gb")
 
 Pretrain = Callable[..., list[str]]
 

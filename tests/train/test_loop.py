@@ -170,12 +170,12 @@ def test_what_the_clock_makes_due(clocked: Trainer, tmp_path: Path) -> None:
     assert [r["utilization"] for r in lines] == pytest.approx([2e6 / 10 / 1e11] * len(lines))
 
 
-def test_no_utilization_of_a_peak_that_is_surpassed(clocked: Trainer, tmp_path: Path) -> None:
+def test_a_peak_that_is_exceeded_gives_a_utilization_above_one(
+    clocked: Trainer, tmp_path: Path
+) -> None:
     clocked.config = replace(clocked.config, log=LogConfig(every_steps=1), peak=1e4)
     clocked.run(Position())
-    lines = read_records(tmp_path / "metrics.jsonl")
-    assert "memory_gb" in lines[0]
-    assert "utilization" not in lines[0]
+    assert read_records(tmp_path / "metrics.jsonl")[0]["utilization"] == pytest.approx(20)
 
 
 def test_a_run_of_seconds_goes_on_with_its_clock(clocked: Trainer) -> None:

@@ -495,9 +495,7 @@ class Trainer:
             "gradient_norm": window.gradient_norm / window.steps,
             "tokens_per_second": round((position.tokens - window.tokens) / seconds, 1),
         }
-        utilization = sums[-1] / seconds / (self.config.peak * self.ranks.world_size)
-        if utilization <= 1:  # otherwise other processes were running when the peak was measured
-            record["utilization"] = utilization
+        record["utilization"] = sums[-1] / seconds / (self.config.peak * self.ranks.world_size)
         record["memory_gb"] = round(memory_gb(self.ranks.device), 3)
         if self.log is not None:
             done = self.budget.done(position.step, position.seconds)
