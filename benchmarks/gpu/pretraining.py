@@ -35,7 +35,8 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import micro_tokens
 from bertwright.train.log import Log
-from bertwright.train.loop import LoopConfig, Trainer, mean_losses
+from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.loss_sums import mean_losses
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position

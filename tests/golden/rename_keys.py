@@ -120,7 +120,12 @@ class Added:
 
 Change = Renamed | Removed | Added
 
-CHANGES: tuple[Change, ...] = ()
+CHANGES: tuple[Change, ...] = (
+    Renamed("trainer.json", "position/place", "position/data"),
+    # four numbers an objective in place of three; those of the runs, which end with a line, are 0
+    Removed("trainer.json", "position/window/sums"),
+    Added("trainer.json", "position/window/sums", []),
+)
 """Changes since the commit that the runs are made from, in the order in which they came."""
 
 

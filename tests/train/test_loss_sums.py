@@ -23,7 +23,7 @@ def test_sums_of_micro_batches() -> None:
     sums.add("masked_lm", loss(2.5, 1, 1))
     sums.add("next_sentence", loss(3.0, 2, 0))
     numbers = sums.numbers(NAMES)
-    assert numbers == [12.5, 2, 5, 3.0, 0, 2]
+    assert numbers == [12.5, 5, 5, 2, 3.0, 2, 2, 0]
     assert means(NAMES, numbers) == {
         "loss": 4.0,
         "masked_lm.loss": 2.5,
@@ -36,7 +36,7 @@ def test_sums_of_micro_batches() -> None:
 
 def test_what_had_nothing_to_judge_is_left_out() -> None:
     assert means(["masked_lm"], LossSums().numbers(["masked_lm"])) == {"loss": 0.0}
-    found = means(["first", "second"], [0.0, 0.0, 0.0, 6.0, 1.0, 2.0])
+    found = means(["first", "second"], [0.0, 0.0, 0.0, 0.0, 6.0, 2.0, 2.0, 1.0])
     assert found == {"loss": 3.0, "second.loss": 3.0, "second.accuracy": 0.5}
 
 

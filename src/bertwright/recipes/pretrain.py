@@ -39,7 +39,8 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.hardware import Precision, choose_precision, micro_tokens, use_own_cores
 from bertwright.train.log import Log, OnLog, summary_writer
-from bertwright.train.loop import LoopConfig, Trainer, mean_losses
+from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.loss_sums import mean_losses
 from bertwright.train.optim import Optimizers, make_optimizers
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position, load_state

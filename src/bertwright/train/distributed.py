@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process and its place among the processes of the run."""
+    """This process, one of the processes of the run."""
 
     rank: int
     world_size: int

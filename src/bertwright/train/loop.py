@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -33,10 +33,10 @@ from bertwright.errors import BertwrightError, Interrupted
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner, Loss
 from bertwright.train.cpu_width import Width
-from bertwright.train.distributed import Ranks, reshard
+from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision, memory_gb
 from bertwright.train.log import Log
-from bertwright.train.loss_sums import LossSums, Window, means
+from bertwright.train.loss_sums import NUMBERS, LossSums, Window, mean_losses, means
 from bertwright.train.optim import Optimizers, add_gradients, clip_gradients, clip_unread
 from bertwright.train.schedule import Budget
 from bertwright.train.signals import Signals
@@ -229,7 +229,7 @@ class Trainer:
         self._saved_at = position.step
 
     def _all_sums(self) -> list[float]:
-        sums = self._window.sums or [0.0] * (3 * len(self.learner.objectives))
+        sums = self._window.sums or [0.0] * (NUMBERS * len(self.learner.objectives))
         return self.ranks.sum([*sums, self._window.flops])
 
     def _agree(self, position: Position, seconds: float) -> tuple[Position, int]:
@@ -545,24 +545,6 @@ class Trainer:
     def _say(self, text: str) -> None:
         if self.log is not None:
             self.log.say(text)
-
-
-def mean_losses(
-    learner: Learner, batches: Iterable[Batch], precision: Precision, ranks: Ranks
-) -> dict[str, float]:
-    """Return the mean loss and accuracy of each objective over batches, without training; the same
-    on all ranks.
-    """
-    window, names = LossSums(), list(learner.objectives)
-    enabled = precision == "bf16"
-    with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=enabled):
-        for batch, counts_here in ranks.evened(batches):
-            losses = learner(batch)
-            if counts_here:
-                for name, loss in losses.items():
-                    window.add(name, loss)
-    reshard(learner)
-    return means(names, ranks.sum(window.numbers(names)))
 
 
 def _may_run_beside(module: nn.Module) -> bool:

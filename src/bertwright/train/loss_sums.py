@@ -1,4 +1,10 @@
-"""Sum losses over micro-batches and steps, and compute their means."""
+"""Sum losses over micro-batches and steps, and compute their means.
+
+The sums of an objective are four numbers, in this order: `total`, its summed loss; `count`, the
+number of its predictions; `judged`, the number of those predictions that are either right or wrong
+(none of a regression, nor of a sampled softmax); `correct`, the number that are right. All four
+can be added over micro-batches, steps and ranks.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from bertwright.nn.objective import Loss
+from bertwright.nn.batch import Batch
+from bertwright.nn.objective import Learner, Loss
+from bertwright.train.distributed import Ranks, reshard
+from bertwright.train.hardware import Precision
+
+NUMBERS = 4
+"""The number of sums of an objective."""
 
 
 class LossSums:
@@ -18,28 +30,26 @@ class LossSums:
         self.totals: dict[str, Tensor] = {}
         self.corrects: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
+        self.judged: dict[str, int] = {}
         self.flops = 0.0
 
     def add(self, name: str, loss: Loss) -> None:
         """Add an objective's loss of a micro-batch."""
         total, correct = loss.total.detach(), loss.correct
         self.totals[name] = self.totals[name] + total if name in self.totals else total
+        self.counts[name] = self.counts.get(name, 0) + loss.count
         if correct is not None:
             before = self.corrects.get(name)
             self.corrects[name] = correct if before is None else before + correct
-        self.counts[name] = self.counts.get(name, 0) + loss.count
+            self.judged[name] = self.judged.get(name, 0) + loss.count
 
     def numbers(self, names: Sequence[str]) -> list[float]:
-        """Return total, correct and count of each objective, read from the device at once.
-
-        For an objective that is neither right nor wrong, correct is minus the count, so that sums
-        over steps and ranks still show it.
-        """
+        """Return the sums of each objective, read from the device at once."""
         unread = self.unread(names)
         return self.read(names, [] if unread is None else unread.tolist())
 
     def unread(self, names: Sequence[str]) -> Tensor | None:
-        """Return those numbers that are on the device, float64, or None if there are none.
+        """Return those sums that are on the device, float64, or None if there are none.
 
         They are the total of each objective and, if it has one, its number of correct predictions.
         """
@@ -55,10 +65,10 @@ class LossSums:
         """Return the `numbers`, given the values of `unread`."""
         following, numbers = iter(unread), []
         for name in names:
-            count = float(self.counts.get(name, 0))
-            numbers.append(next(following) if name in self.totals else 0.0)
-            numbers.append(next(following) if name in self.corrects else -count)
-            numbers.append(count)
+            total = next(following) if name in self.totals else 0.0
+            correct = next(following) if name in self.corrects else 0.0
+            count, judged = self.counts.get(name, 0), self.judged.get(name, 0)
+            numbers += [total, float(count), float(judged), correct]
         return numbers
 
 
@@ -79,7 +89,7 @@ class Window:
     steps: int = 0
     """The number of its steps whose gradients were used."""
     sums: list[float] = field(default_factory=list)
-    """Total, correct and count of each objective, on this rank."""
+    """The sums of each objective, on this rank; empty before the first step."""
     flops: float = 0.0
     """The floating-point operations, on this rank."""
     paused: float = 0.0
@@ -104,16 +114,33 @@ class Window:
 def means(names: Sequence[str], sums: Sequence[float]) -> dict[str, float]:
     """Return the mean loss and accuracy of each objective, and the sum of the losses.
 
-    `sums` has the triples of total, correct and count that `LossSums.numbers` returns. An objective
-    without predictions, such as a task without a step, is left out; so is the accuracy of an
-    objective that is neither right nor wrong.
+    An objective without predictions, such as a task without a step, is left out; so is the accuracy
+    of an objective whose predictions are neither right nor wrong.
     """
     record = {"loss": 0.0}
     for number, name in enumerate(names):
-        total, correct, count = sums[3 * number : 3 * number + 3]
+        total, count, judged, correct = sums[NUMBERS * number : NUMBERS * (number + 1)]
         if count:
             record[f"{name}.loss"] = total / count
-            if correct >= 0:
-                record[f"{name}.accuracy"] = correct / count
+            if judged:
+                record[f"{name}.accuracy"] = correct / judged
             record["loss"] += record[f"{name}.loss"]
     return record
+
+
+def mean_losses(
+    learner: Learner, batches: Iterable[Batch], precision: Precision, ranks: Ranks
+) -> dict[str, float]:
+    """Return the mean loss and accuracy of each objective over batches, without training; the same
+    on all ranks.
+    """
+    sums, enabled = LossSums(), precision == "bf16"
+    with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=enabled):
+        for batch, counts_here in ranks.evened(batches):
+            losses = learner(batch)
+            if counts_here:
+                for name, loss in losses.items():
+                    sums.add(name, loss)
+    reshard(learner)
+    names = list(learner.objectives)
+    return means(names, ranks.sum(sums.numbers(names)))

@@ -36,7 +36,7 @@ class Position:
     seconds: float = 0.0
     """The wall-clock seconds of the run so far, over all its sessions."""
     data: DataPosition = field(default_factory=DataPosition)
-    """The place of the next step's batch in the data."""
+    """The position of the next step's batch in the data."""
     finished: bool = False
     """Whether the budget is used up."""
     validated: int = -1
@@ -59,9 +59,7 @@ def encode_state(
         state = optimizers.state_of(parameter)
         moments[name] = list(state)
         tensors |= {f"{name}.{moment}": value for moment, value in state.items()}
-    stored = asdict(position)
-    stored["place"] = stored.pop("data")  # the name in the files
-    content = {"format": 1, "position": stored, "moments": moments}
+    content = {"format": 1, "position": asdict(position), "moments": moments}
     files = {STATE: json.dumps(content, indent=1).encode() + b"\n"}
     return files | {TENSORS: save(ranks.gather(tensors))}
 
@@ -82,7 +80,7 @@ def load_state(folder: Path, learner: nn.Module, optimizers: Optimizers) -> Posi
         content: dict[str, Any] = json.loads((folder / STATE).read_text(encoding="utf-8"))
         tensors = load_file(folder / TENSORS)
         stored = content["position"]
-        parts = {"data": DataPosition(**stored.pop("place")), "window": Window(**stored["window"])}
+        parts = {"data": DataPosition(**stored["data"]), "window": Window(**stored["window"])}
         position = Position(**{**stored, **parts})
         moments: dict[str, list[str]] = content["moments"]
     except (ValueError, KeyError, TypeError, SafetensorError) as error:
