@@ -139,14 +139,14 @@ def million(args: argparse.Namespace) -> None:
     start = time.perf_counter()
     if args.kill:
         process = subprocess.Popen([*words, "--overwrite"])
-        journal = out.with_name(f".{out.name}.journal")
-        while not journal.exists() or json.loads(journal.read_text())["rows"] < args.count // 2:
+        parts = out.with_name(f"{out.name}.parts")
+        while (rows := _rows(parts)) < args.count // 2:
             if process.poll() is not None:
                 sys.exit(process.returncode or "it ended before it could be killed: raise --count")
             time.sleep(0.2)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        print(json.dumps({"killed_at": json.loads(journal.read_text())["rows"]}))
+        print(json.dumps({"killed_at": rows}))
         subprocess.run([*words, "--resume"], check=True)
     else:
         subprocess.run([*words, "--overwrite"], check=True)
@@ -160,6 +160,11 @@ def million(args: argparse.Namespace) -> None:
         "sha256": hashlib.sha256(out.read_bytes()).hexdigest(),
     }
     print(json.dumps(facts))
+
+
+def _rows(parts: Path) -> int:
+    """Return the number of rows in the parts of an unfinished file."""
+    return sum(json.loads(part.read_text())["rows"] for part in parts.glob("[0-9]*.json"))
 
 
 def early(args: argparse.Namespace) -> None:

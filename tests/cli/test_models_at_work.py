@@ -95,7 +95,7 @@ def test_embed(model: str, tmp_path: Path, ran: Ran) -> None:
     assert "1 text" in output.err
     assert "read as [CLS] [SEP]" in output.err
     np.testing.assert_allclose(np.load(out), load(model).embed(texts), atol=1e-6)
-    assert [path.name for path in out.parent.iterdir()] == ["v.npy"]
+    assert {path.name for path in out.parent.iterdir()} == {"v.npy", "v.npy.key.json"}
     assert "exists already" in ran(*words, code=2).err
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import gzip
 import io
+import itertools
 import json
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,7 +21,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from bertwright.atomic import write_manifest
+from bertwright.atomic import sha256_file, write_manifest
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.export.exported import Exported
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
@@ -35,6 +36,7 @@ from bertwright.inference.vectors.embed_file import Embedded, embed_file
 from bertwright.inference.vectors.fit_whitening import fit_whitening
 from bertwright.inference.vectors.similar import nearest
 from bertwright.inference.vectors.vector_files import Coder, decode, read_vectors, scales_path
+from bertwright.inference.vectors.vector_parts import key_path, parts_path
 from bertwright.inference.vectors.whitening import Whitening
 from tests.raising import raises
 from tests.small_bert import write_model
@@ -78,18 +80,6 @@ class Embed:
 
         with pytest.raises(Killed):
             self(out, embedder, at_once=5, on_progress=on_progress, **options)
-
-    def killed_at(self, place: str, out: Path, *words: Any, part: str = "", **options: Any) -> None:
-        """The process ends where `place` is called of a file with `part` in its name."""
-
-        def killed(path: Path, *_: object, **__: object) -> None:
-            if part in path.name:
-                raise Killed
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(place, killed)
-            with pytest.raises(Killed):
-                self(out, *words, at_once=5, **options)
 
 
 @pytest.fixture
@@ -139,7 +129,7 @@ def test_npy_is_in_order_and_maps(embed: Embed, embedder: Embedder, tmp_path: Pa
     found = np.load(out, mmap_mode="r")
     assert (report.rows, report.width, found.dtype) == (23, 24, np.float32)
     np.testing.assert_allclose(found, embedder.embed(TEXTS), atol=1e-6)
-    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "v.npy"}
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "v.npy", "v.npy.key.json"}
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
@@ -149,8 +139,7 @@ def test_a_killed_run_goes_on(embed: Embed, tmp_path: Path, name: str, dtype: st
     embed(whole, dtype=dtype, at_once=5)
     embed.until_killed(out, dtype=dtype)
     assert not out.exists()
-    with (tmp_path / f".{name}.partial").open("ab") as file:
-        file.write(b"half a row that no journal tells of")
+    (tmp_path / f"{name}.parts" / "00002").write_bytes(b"half a row, and no 00002.json")
     raises(ConfigError, "pass --resume to continue", embed, out, dtype=dtype)
     told: list[tuple[int, int | None]] = []
     report = embed(
@@ -163,7 +152,62 @@ def test_a_killed_run_goes_on(embed: Embed, tmp_path: Path, name: str, dtype: st
     assert (report.resumed, report.rows) == (10, 23)
     assert told == [(5, 13), (10, 13), (13, 13)]
     assert out.read_bytes() == whole.read_bytes()
-    assert not list(tmp_path.glob(".*"))
+    assert not parts_path(out).exists()
+
+
+CHANGES = ("open", "replace", "unlink", "rmdir")
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
+def test_a_run_killed_at_any_change_of_the_disk_goes_on(
+    embed: Embed, embedder: Embedder, tmp_path: Path, name: str
+) -> None:
+    """It replaces a file of other vectors, beside whose scales the new ones may never lie."""
+    whole, out = tmp_path / "whole" / name, tmp_path / name
+    options: dict[str, Any] = {"dtype": "int8", "at_once": 9}
+    embed(whole, **options)
+    new = whole.read_bytes(), scales_path(whole).read_bytes()
+    other = embedder.with_config(VectorConfig((0,)))
+    kills = 0
+    for changes in itertools.count():
+        embed(out, other, overwrite=True, **options)
+        old = out.read_bytes(), scales_path(out).read_bytes()
+        try:
+            _until_killed(changes, lambda: embed(out, overwrite=True, **options))
+        except Killed:
+            kills += 1
+        else:
+            break
+        if out.exists():
+            assert (out.read_bytes(), scales_path(out).read_bytes()) in (old, new)
+        try:
+            embed(out, resume=True, **options)
+        except ConfigError:  # killed before the first part: the old file is still complete
+            assert embed(out, other, resume=True, **options).complete
+        else:
+            assert (out.read_bytes(), scales_path(out).read_bytes()) == new
+            names = {name, f"{name}.key.json", f"{name}.scales.npy"}
+            assert {path.name for path in tmp_path.glob(f"*{name}*")} == names
+    assert kills > 30
+
+
+def _until_killed(changes: int, run: Callable[[], Any], names: Sequence[str] = CHANGES) -> None:
+    """Run something in a process that ends before it changes the disk once more."""
+    left = [changes]
+
+    def until_killed(change: Any) -> Any:
+        def changed(path: Path, *values: Any, **options: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return change(path, *values, **options)
+
+        return changed
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.setattr(Path, name, until_killed(getattr(Path, name)))
+        run()
 
 
 KILLED = """
@@ -200,21 +244,33 @@ def test_a_process_killed_at_its_tokens_goes_on(
     assert [each["text"] for each in found] == TEXTS
     for each, right in zip(found, embedder.embed_tokens(TEXTS), strict=True):
         np.testing.assert_allclose(each["vectors"], right.vectors, atol=1e-5)
-    assert not list(tmp_path.glob(".*"))
+    assert not parts_path(out).exists()
 
 
-SYNC = "bertwright.inference.vectors.vector_files.sync_file"
+@pytest.mark.parametrize(("name", "twice"), [("v.npy", 0), ("v.jsonl", 0), ("v.parquet", 5)])
+def test_rows_need_their_space_once(
+    embed: Embed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, twice: int
+) -> None:
+    """A part is removed when it is in the whole file; Parquet's are read only with its end."""
+    out = tmp_path / name
+    left: list[int] = []
+    real = sha256_file
+
+    def of_whole(path: Path) -> str:
+        if path.name == "whole":
+            left.append(len(list(path.parent.glob("0000?"))))
+        return real(path)
+
+    monkeypatch.setattr("bertwright.inference.vectors.vector_parts.sha256_file", of_whole)
+    embed(out, at_once=5)
+    assert left == [twice]
 
 
-def test_parquet_killed_while_its_end_is_written_goes_on(embed: Embed, tmp_path: Path) -> None:
+def test_a_parquet_has_a_row_group_for_each_part(embed: Embed, tmp_path: Path) -> None:
     out = tmp_path / "v.parquet"
-    embed.killed_at(SYNC, out)
-    assert not out.exists()
-    report = embed(out, at_once=5, resume=True)
-    assert (report.resumed, report.rows) == (23, 23)
+    embed(out, at_once=5)
     assert parquet.read_table(out).column("text").to_pylist() == TEXTS
     assert parquet.ParquetFile(out).num_row_groups == 5
-    assert not list(tmp_path.glob(".*"))
 
 
 def test_going_on_with_another_input_is_refused(embed: Embed, lines: str, tmp_path: Path) -> None:
@@ -246,58 +302,59 @@ def test_rows_of_two_kinds_are_never_in_one_file(
     elif changed == "layers":
         other = embedder.with_config(VectorConfig((1,)))
     dtype = "float16" if changed == "dtype" else "float32"
-    with pytest.raises(ConfigError, match=f"made with another {changed};"):
+    with pytest.raises(ConfigError, match=f"made with another {changed}[;.]"):
         embed(out, other, dtype=dtype, tokens=changed == "tokens", resume=True)
 
 
-def test_a_file_that_lost_rows_is_refused(embed: Embed, tmp_path: Path) -> None:
-    out = tmp_path / "v.npy"
-    embed.until_killed(out)
-    partial = tmp_path / ".v.npy.partial"
-    partial.write_bytes(partial.read_bytes()[:-1])
-    raises(IntegrityError, "rows 6 to 10 in .*--overwrite", embed, out, resume=True)
-    partial.unlink()
-    raises(IntegrityError, "damaged", embed, out, resume=True)
-    embed(out, resume=True, overwrite=True)
-    assert len(np.load(out)) == 23
-
-
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
-def test_zeroed_bytes_of_an_unfinished_file_are_noticed(
+@pytest.mark.parametrize("damage", ["truncated", "zeros", "no rows", "no key", "half a record"])
+def test_a_damaged_part_is_noticed(embed: Embed, tmp_path: Path, name: str, damage: str) -> None:
+    out, parts = tmp_path / name, tmp_path / f"{name}.parts"
+    embed.until_killed(out)
+    rows, record = parts / "00001", parts / "00000.json"
+    content = rows.read_bytes(), record.read_bytes()
+    if damage == "truncated":
+        rows.write_bytes(content[0][:-1])
+    elif damage == "zeros":
+        rows.write_bytes(content[0][:-40] + bytes(32) + content[0][-8:])
+    elif damage == "no rows":
+        rows.unlink()
+    elif damage == "no key":
+        (parts / "key.json").unlink()
+    else:
+        record.write_bytes(content[1][:-9])
+    raises(IntegrityError, "damaged.*--overwrite", embed, out, resume=True)
+    embed(out, resume=True, overwrite=True)
+    assert embed(out, resume=True).rows == 23
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.jsonl"])
+def test_a_damaged_beginning_of_the_whole_file_is_noticed(
     embed: Embed, tmp_path: Path, name: str
 ) -> None:
-    out = tmp_path / name
-    embed.until_killed(out)
-    partial = tmp_path / f".{name}.partial"
-    content = partial.read_bytes()
-    for start in (len(content) // 3, len(content) - 40):
-        partial.write_bytes(content[:start] + bytes(32) + content[start + 32 :])
-        raises(IntegrityError, "not what was written", embed, out, resume=True)
-    partial.write_bytes(content)
-    assert embed(out, resume=True).resumed == 10
+    out, whole = tmp_path / name, tmp_path / f"{name}.parts" / "whole"
+    with pytest.raises(Killed):
+        _until_killed(8, lambda: embed(out, at_once=5), ["unlink"])  # six are of records
+    assert not (whole.parent / "00000").exists()
+    content = whole.read_bytes()
+    whole.write_bytes(content[:200] + bytes(8) + content[208:])
+    raises(IntegrityError, "damaged.*--overwrite", embed, out, resume=True)
+    whole.write_bytes(content)
+    assert embed(out, resume=True).resumed == 23
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
-def test_a_file_killed_after_its_rename_is_checked(embed: Embed, tmp_path: Path, name: str) -> None:
+def test_a_damaged_finished_file_is_noticed(embed: Embed, tmp_path: Path, name: str) -> None:
     out = tmp_path / name
-    embed.killed_at("pathlib.Path.unlink", out)
-    content = out.read_bytes()
-    out.write_bytes(content[:-40] + bytes(32) + content[-8:])
-    raises(IntegrityError, "damaged", embed, out, resume=True)
-    out.write_bytes(content)
-    assert embed(out, resume=True).resumed == 23
-    assert out.read_bytes() == content
-    assert not list(tmp_path.glob(".*"))
-
-
-def test_a_damaged_journal_is_noticed_and_a_cut_one_goes_on(embed: Embed, tmp_path: Path) -> None:
-    out, journal = tmp_path / "v.npy", tmp_path / ".v.npy.journal"
-    embed.until_killed(out)
-    content = journal.read_bytes()
-    journal.write_bytes(content.replace(b'"rows": 10', b'"rows": 11'))
-    raises(IntegrityError, "journal was changed", embed, out, resume=True)
-    journal.write_bytes(content[:-9])  # as a kill leaves it: the last block is made again
-    assert embed(out, resume=True).resumed == 5
+    embed(out, dtype="int8")
+    for path in (out, scales_path(out)):
+        content = path.read_bytes()
+        path.write_bytes(content[:-40] + bytes(32) + content[-8:])
+        raises(IntegrityError, f"{path.name} was changed", embed, out, dtype="int8", resume=True)
+        path.write_bytes(content)
+    assert embed(out, dtype="int8", resume=True).complete
+    key_path(out).unlink()
+    raises(ConfigError, f"{name}.key.json.*--overwrite", embed, out, dtype="int8", resume=True)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "binary"])
@@ -311,14 +368,12 @@ def test_resuming_a_finished_file_checks_it(
     report = embed(out, dtype=dtype, resume=True)
     assert (report.complete, report.rows, report.resumed) == (True, 23, 23)
     other = embedder.with_config(VectorConfig((0,)))
-    raises(ConfigError, "--overwrite", embed, out, other, dtype=dtype, resume=True)
+    raises(ConfigError, "another layers.*--overwrite", embed, out, other, dtype=dtype, resume=True)
     wrong = "float32" if dtype == "binary" else "binary"
-    raises(ConfigError, "numbers of type", embed, out, dtype=wrong, resume=True)
-    for texts, message in ((TEXTS[:-1], "fewer texts"), ([*TEXTS, "a"], "more texts")):
+    raises(ConfigError, "another dtype", embed, out, dtype=wrong, resume=True)
+    for texts in (TEXTS[:-1], [*TEXTS, "a"], ["z", *TEXTS[1:]]):
         Path(lines).write_text("\n".join(texts) + "\n", encoding="utf-8")
-        raises(ConfigError, message, embed, out, dtype=dtype, resume=True)
-    Path(lines).write_text("\n".join(["z", *TEXTS[1:]]) + "\n", encoding="utf-8")
-    raises(ConfigError, "row 1 is of another|differ", embed, out, dtype=dtype, resume=True)
+        raises(DataError, "the input was changed", embed, out, dtype=dtype, resume=True)
     assert out.read_bytes() == content
 
 
@@ -328,8 +383,8 @@ def test_a_finished_parquet_without_pyarrow(
     out = tmp_path / "v.parquet"
     embed(out)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for options in ({"resume": True}, {"overwrite": True}):
-        raises(MissingExtra, "pyarrow", embed, out, **options)
+    assert embed(out, resume=True).complete
+    raises(MissingExtra, "pyarrow", embed, out, overwrite=True)
 
 
 def test_a_finished_file_of_tokens_is_checked(embed: Embed, tmp_path: Path) -> None:
@@ -436,15 +491,11 @@ def test_old_vectors_never_lie_beside_new_scales(
     other = embedder.with_config(VectorConfig((0,)))
     embed.until_killed(out, other, overwrite=True, dtype="int8")
     assert (out.read_bytes(), scales_path(out).read_bytes()) == before
-    atomic = "bertwright.atomic.sync_file"
-    embed.killed_at(atomic, out, other, part="scales", resume=True, dtype="int8")
-    assert not out.exists()
-    assert not scales_path(out).exists()
-    assert embed(out, other, resume=True, dtype="int8", at_once=5).resumed == 23
+    embed(out, other, resume=True, dtype="int8", at_once=5)
     found = decode(*read_vectors(out))[:5]  # what the ranges are of
     assert np.abs(found - other.embed(TEXTS[:5])).max() < 0.02
     embed(out, other, overwrite=True)
-    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "q.npy"}
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "q.npy", "q.npy.key.json"}
 
 
 def test_dtypes(embed: Embed, embedder: Embedder, tmp_path: Path) -> None:
@@ -580,27 +631,6 @@ def test_nearest_is_exact() -> None:
     with pytest.raises(DataError, match="vectors of 8 numbers; the model's have 5"):
         nearest(corpus, queries[:, :5], 5)
     raises(ConfigError, "top is 0", nearest, corpus, queries, 0)
-
-
-@pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "v.parquet"])
-def test_a_run_killed_just_after_its_last_rename_is_done(
-    embed: Embed, tmp_path: Path, name: str
-) -> None:
-    out = tmp_path / name
-    embed.killed_at("pathlib.Path.unlink", out, part=f"{name}.partial", dtype="int8")
-    whole = out.read_bytes()
-    report = embed(out, dtype="int8", resume=True)
-    assert (report.resumed, report.rows, report.width) == (23, 23, 24)
-    assert out.read_bytes() == whole
-    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", name, f"{name}.scales.npy"}
-
-
-def test_what_was_finished_is_not_added_to(embed: Embed, lines: str, tmp_path: Path) -> None:
-    out = tmp_path / "v.npy"
-    embed.killed_at("pathlib.Path.unlink", out)
-    Path(lines).write_text("\n".join([*TEXTS, "z"]) + "\n", encoding="utf-8")
-    raises(DataError, "the input was changed", embed, out, resume=True)
-    assert len(np.load(out)) == 23
 
 
 @pytest.mark.parametrize(

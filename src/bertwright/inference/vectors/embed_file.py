@@ -1,9 +1,9 @@
 """Write the vectors of a file of texts to a file, for `bertwright embed`.
 
 Texts are read in parts (`text_files.bounded`), so that memory does not grow with the file or with
-the length of its texts. The vectors of a part are written in the order of the file, and then a
-journal (`vector_files.py`) records the part, so that a killed run continues after it. On a cluster,
-the workers compute the vectors of the parts, and this process writes them.
+the length of its texts. The vectors of a part are written in the order of the file
+(`vector_parts.py`), so that a killed run continues after them. On a cluster, the workers compute
+the vectors of the parts, and this process writes them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from bertwright.arrays import Float32s
-from bertwright.atomic import MANIFEST, disk_errors, sha256_file
+from bertwright.atomic import MANIFEST, disk_errors, sha256_file, sole_writer
 from bertwright.checkpoint.adapters import adapter_of
 from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.config.values import differing_keys
@@ -31,16 +28,8 @@ from bertwright.inference.encode import Text
 from bertwright.inference.model import load
 from bertwright.inference.text_files import AT_ONCE, CHARACTERS_AT_ONCE, Texts, bounded
 from bertwright.inference.vectors.embed import Embedder
-from bertwright.inference.vectors.vector_files import (
-    Coder,
-    FinishedFile,
-    ResumableWriter,
-    Stored,
-    check_suffix,
-    decode,
-    journal_path,
-    scales_path,
-)
+from bertwright.inference.vectors.vector_files import Coder, Stored, check_suffix, scales_path
+from bertwright.inference.vectors.vector_parts import PartWriter, key_path
 from bertwright.machine import keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order
@@ -74,7 +63,7 @@ class Embedded:
     clipped: int
     """For int8, how many values were outside the range of the first texts and were clipped."""
     files: list[Path]
-    """The file of vectors, and for int8 the file of its scales."""
+    """The file of vectors, its description, and for int8 the file of its scales."""
     complete: bool = False
     """Whether the file was already finished, so that there was nothing to do."""
 
@@ -97,15 +86,9 @@ def embed_file(
     """Write a vector for every text, in order.
 
     Args:
-        embedder: the embedder that computes the vectors.
-        texts: the texts.
-        out: the file to write: `.npy`, `.jsonl` or `.parquet`.
         model: the path that the model was loaded from; a resumed run must have the same weights.
-        dtype: the type of the stored numbers. For int8, the scales are written to a file beside
-            `out`, `scales_path(out)`.
         tokens: write a vector for every token, with its offsets; `.jsonl` or `.parquet`.
-        resume: continue an interrupted run; a finished file is checked (`check_finished`).
-        overwrite: replace `out`.
+        resume: continue an interrupted run; a finished file is checked.
         at_once: the most texts in memory; None: a number that is fast.
         cluster: the address of a Dask scheduler, whose workers load the model from the same path
             and compute the vectors.
@@ -113,14 +96,6 @@ def embed_file(
             workers create the same embedder.
         on_progress: called with the number of texts that this run has done, and the number that it
             has to do.
-
-    Raises:
-        ConfigError: the suffix is not supported; `out` is unfinished, or was made with other
-            settings or weights; or the cluster cannot be reached or has other weights
-            (`text/cluster.py`).
-        DataError: a text cannot be read, there is no text, the texts are not those of the
-            interrupted run, or another process is writing the file.
-        IntegrityError: the interrupted run's file is damaged.
     """
     check_suffix(out, tokens)
     if tokens and dtype not in ("float32", "float16"):
@@ -128,8 +103,6 @@ def embed_file(
             f"--dtype {dtype} is for vectors of texts; vectors of tokens (--pooling none) are "
             "stored as float32 or float16"
         )
-    if resume and not overwrite and out.is_file() and not journal_path(out).is_file():
-        return check_finished(embedder, texts, out, dtype=dtype, tokens=tokens)
     most, characters = AT_ONCE, CHARACTERS_AT_ONCE
     if tokens:
         most, characters = TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE
@@ -140,25 +113,26 @@ def embed_file(
         path = str(Path(find_checkpoint(model)).resolve())
         make_work = partial(_on_worker, path, embedder.config, settings or {}, key, dtype, tokens)
     counts = TextCounts(0, 0, 0, 0)
-    with disk_errors(out), closing(ResumableWriter(out, key, coder, resume, overwrite)) as writer:
-        unread, resumed = (text for text, _ in texts.rows), writer.rows
-        for part in bounded(islice(unread, resumed)):
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        disk_errors(out),
+        sole_writer(out),
+        closing(PartWriter(out, key, coder, resume, overwrite)) as writer,
+    ):
+        complete, resumed = writer.finished is not None, writer.rows
+        unread = (text for text, _ in texts.rows)
+        for part in bounded(unread if complete else islice(unread, resumed)):
             writer.skip(part)
         writer.check_skipped()
-        remaining = None if texts.total is None else texts.total - resumed
-        parts = bounded(unread, at_once or most, characters)
-        with closing(map_in_order(make_work, parts, 1, _RESUME_HINT, cluster)) as embedded:
-            for part, vectors, counts_of_part in embedded:
-                columns: dict[str, Any] = {"text": part}
-                if tokens:
-                    columns["tokens"] = [text.tokens for text in vectors]
-                    columns["offsets"] = [text.offsets for text in vectors]
-                    columns["vectors"] = [coder(text.vectors) for text in vectors]
-                else:
-                    columns["vector"] = coder(vectors)
-                writer.write(columns, part)
-                counts = TextCounts(*map(sum, zip(counts, counts_of_part, strict=True)))
-                on_progress(writer.rows - resumed, remaining)
+        if not complete:
+            parts = bounded(unread, at_once or most, characters)
+            remaining = None if texts.total is None else texts.total - resumed
+            work = map_in_order(make_work, parts, 1, _RESUME_HINT, cluster)
+            with closing(work) as embedded:
+                for part, vectors, counts_of_part in embedded:
+                    writer.write(_columns(part, vectors, coder, tokens), part)
+                    counts = TextCounts(*map(sum, zip(counts, counts_of_part, strict=True)))
+                    on_progress(writer.rows - resumed, remaining)
         if not writer.rows:
             why = " ".join(texts.log.summary())
             raise DataError(f"{texts.name} has no text to embed. {why}".strip())
@@ -169,82 +143,21 @@ def embed_file(
         resumed=resumed,
         **counts._asdict(),
         clipped=coder.clipped,
-        files=[out, *([scales_path(out)] if dtype == "int8" else [])],
+        files=[out, key_path(out), *([scales_path(out)] if dtype == "int8" else [])],
+        complete=complete,
     )
 
 
-CHECKED = 32
-"""The number of texts whose vectors are computed again to check a finished file."""
-
-
-def check_finished(
-    embedder: Embedder, texts: Texts, out: Path, *, dtype: Stored = "float32", tokens: bool = False
-) -> Embedded:
-    """Check a finished file against the texts and the embedder, and return its statistics.
-
-    The check compares the number of rows, their texts if the file has them, and the vectors of
-    `CHECKED` texts that are spread over the file.
-
-    Raises:
-        ConfigError: the file is not what `embed_file` would write.
-    """
-    finished = FinishedFile(out)
-    positions = {finished.rows * n // CHECKED for n in range(CHECKED)}
-    sample: list[Text] = []
-    stored: list[Any] = []
-    count, fault = 0, ""
-    for text, row in zip_longest((text for text, _ in texts.rows), finished):
-        if text is None or row is None:
-            more = "more" if row is None else "fewer"
-            fault = f"it has {finished.rows:,} rows, and the input has {more} texts"
-            break
-        if row[0] is not None and row[0] != (text if isinstance(text, str) else list(text)):
-            fault = f"row {count + 1:,} is of another text"
-            break
-        if count in positions:
-            sample.append(text)
-            stored.append(row[1])
-        count += 1
-    if not fault and count:
-        rows = _rows(embedder, sample, tokens)
-        fault = _differing(rows, stored, Coder(dtype), finished.scales, out.suffix == ".npy")
-    if fault or not count:
-        raise ConfigError(
-            f"{out} exists already and is not what this command writes ({fault or 'it is empty'}): "
-            "choose another --out, or pass --overwrite"
-        )
-    files = [out, *([scales_path(out)] if dtype == "int8" else [])]
-    return Embedded(count, embedder.width, count, 0, 0, 0, 0, 0, files, complete=True)
-
-
-def _rows(embedder: Embedder, texts: list[Text], tokens: bool) -> list[Float32s]:
-    """Return the vectors of each text, `[T, W]`. Without `tokens`, T is 1."""
-    if tokens:
-        return [text.vectors for text in embedder.embed_tokens(texts)]
-    return list(embedder.embed(texts)[:, None])
-
-
-def _differing(
-    rows: list[Float32s], stored: list[Any], coder: Coder, scales: Float32s | None, npy: bool
-) -> str:
-    """Return a description of how stored vectors differ from those computed again, or ""."""
-    coder.scales = scales
-    different = 0
-    for vectors, numbers in zip(rows, stored, strict=True):
-        expected = coder(vectors)
-        actual = np.asarray(numbers).reshape(-1, np.shape(numbers)[-1])
-        if npy:
-            same_type = actual.dtype == expected.dtype
-        else:  # lists of Python's numbers
-            same_type = (actual.dtype.kind == "f") == (expected.dtype.kind == "f")
-        if expected.shape != actual.shape or not same_type:
-            return f"its vectors have {actual.shape[-1]:,} numbers of type {actual.dtype}"
-        old, new = decode(actual.astype(expected.dtype), scales), decode(expected, scales)
-        # Rounding depends on the batch that a text is in, most of all in bf16 and int8.
-        different += bool(np.linalg.norm(old - new) > 0.05 * np.linalg.norm(new) + 1e-6)
-    if different:
-        return f"of {len(rows):,} vectors that were computed again, {different:,} differ"
-    return ""
+def _columns(part: list[Text], vectors: Any, coder: Coder, tokens: bool) -> dict[str, Any]:
+    """Return the columns of the rows of a part; the last one holds the vectors."""
+    if not tokens:
+        return {"text": part, "vector": coder(vectors)}
+    return {
+        "text": part,
+        "tokens": [text.tokens for text in vectors],
+        "offsets": [text.offsets for text in vectors],
+        "vectors": [coder(text.vectors) for text in vectors],
+    }
 
 
 class TextCounts(NamedTuple):
@@ -283,8 +196,7 @@ def _on_worker(
 ) -> _Work:
     """Return the function that a cluster's worker applies to each part.
 
-    Raises:
-        ConfigError: the worker's model is not the one that `key` describes.
+    It is an error if the worker's model is not the one that `key` describes.
     """
     keep_freed_memory()  # Dask's workers return freed memory at once, which takes 1.3 times as long
     embedder = load(model).embedder(config, **settings)
