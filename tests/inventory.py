@@ -35,7 +35,7 @@ if __name__ == "__main__":
 import bertwright
 from bertwright.cli.app import make_app
 from bertwright.cli.app import run as run_verb
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import MODELS, trainable
 from tests.forms import ALIKE, FORMS, LABELS, ROWS, WORDS
 
 Json = Any
@@ -102,8 +102,8 @@ def options() -> Iterator[str]:
                 yield f"{' '.join(verb)} {name}: {rest}"
             continue
         of_options: dict[str, list[str]] = {}
-        for system, run in trainable().items():
-            words = ["pretrain", "--model", next(iter(run.presets))]
+        for system in trainable():
+            words = ["pretrain", "--model", next(iter(MODELS[system].presets))]
             for name, rest in arguments_of(words, verb).items():
                 of_options.setdefault(f"{name}: {rest}", []).append(system)
         for line, systems in sorted(of_options.items()):
@@ -159,9 +159,9 @@ def names() -> Iterator[str]:
 
 def presets() -> Iterator[str]:
     """Yield every name that `pretrain --model` takes, with its sizes."""
-    for system, run in trainable().items():
-        yield f"{system}: default {run.default_model}"
-        for name, config in run.presets.items():
+    for system in trainable():
+        yield f"{system}: default {MODELS[system].default}"
+        for name, config in MODELS[system].presets.items():
             sizes = " ".join(f"{key}={value}" for key, value in asdict(config).items())
             yield f"{system}: {name}: {sizes}"
 

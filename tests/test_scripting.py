@@ -18,7 +18,8 @@ from bertwright.labelled.read import read_examples
 from bertwright.labelled.source import Rows
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.texts import CLASSES
-from bertwright.models.catalogue import MODELS, system_of_folder, trainable
+from bertwright.models.catalogue import row_of, trainable
+from bertwright.models.load import load, system_of_folder
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
 from tests.contract import toy
 from tests.recipes.sample import build_data, mapping_of
@@ -150,7 +151,7 @@ def test_a_system_and_its_preset_have_the_names_of_the_catalogue(
     monkeypatch.setattr(scripting.pretraining, "pretrain", run)
     bertwright.pretrain("shards", out=tmp_path / "run", epochs=1, progress=False, **named)
     assert trained[0].model == preset
-    assert preset in type(trained[0]).presets
+    assert preset in row_of(trained[0]).presets
 
 
 def test_every_name_of_a_comparison_is_one_of_the_catalogue() -> None:
@@ -162,8 +163,8 @@ def test_every_name_of_a_comparison_is_one_of_the_catalogue() -> None:
 
 
 def test_a_model_type_that_is_not_the_name_of_its_system(tmp_path: Path) -> None:
-    assert system_of_folder({"model_type": "openai-gpt"}, tmp_path).name == "gpt"
-    assert MODELS["gpt"].load().names.model_type == "openai-gpt"
+    assert system_of_folder({"model_type": "openai-gpt"}, tmp_path).row.name == "gpt"
+    assert load("gpt").names.model_type == "openai-gpt"
     with pytest.raises(DataError, match="openai-gpt"):
         system_of_folder({"model_type": "t5"}, tmp_path)
 

@@ -25,7 +25,7 @@ from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.loading.phase_loader import PhaseLoader
 from bertwright.data.shards import open_shards
 from bertwright.models.bert.config import BertRun
-from bertwright.models.catalogue import system_of
+from bertwright.models.load import system_of
 from bertwright.progress import silent
 from bertwright.recipes import pretrain
 from bertwright.recipes.finetune.run import new_learner

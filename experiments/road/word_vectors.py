@@ -24,7 +24,7 @@ from bertwright.data.shards import Shards, open_shards
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.inference.word_vectors.words import WordTable
-from bertwright.models.catalogue import system_of_model, trainable
+from bertwright.models.catalogue import MODELS, system_of_model, trainable
 from bertwright.models.word_vectors.corpus import chunks, count_words
 from bertwright.recipes.pretrain import pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -52,7 +52,7 @@ def sentences_of(shards: Shards) -> list[list[str]]:
 def ours(system: str, seed: int, data: str, out: Path) -> tuple[WordTable, dict[str, float]]:
     """Train by Bertwright."""
     model = system if system in ("glove", "fasttext") else f"word2vec-{system}"
-    model = next(m for c in trainable().values() for m in c.presets if m.startswith(model))
+    model = next(m for row in MODELS.values() for m in row.presets if m.startswith(model))
     keys: dict[str, Any] = {
         "data": data,
         "out": str(out),

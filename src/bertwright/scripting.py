@@ -36,7 +36,7 @@ from bertwright.inference.model import Model, load
 from bertwright.inference.predict_file import evaluate_file
 from bertwright.labelled.source import Rows
 from bertwright.labelled.tables.columns import make_columns
-from bertwright.models.catalogue import system_and_preset, system_of, trainable
+from bertwright.models.catalogue import row_of, system_and_preset, trainable
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare import ladder as ladders
@@ -214,7 +214,7 @@ def pretrain(
     """
     named = _mapping(config) | settings
     if isinstance(config, RunConfig) and system is None:
-        system = system_of(config).name
+        system = row_of(config).name
     system, model = system_and_preset(system, preset or named.get("model"))
     cls = trainable()[system]
     given: dict[str, Any] = {"data": str(data), "out": str(out)}

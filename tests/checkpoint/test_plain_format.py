@@ -16,12 +16,12 @@ from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.models.catalogue import MODELS, Entry
+from bertwright.models.catalogue import Row
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
 from tests.checkpoint.conftest import assert_same, change, refused, rewrite
-from tests.contract.toy import ToyConfig, ToyLstm, toy_spec
+from tests.contract.toy import ToyConfig, ToyLstm, add_system, toy_spec
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ class Toy(ToyLstm):
 
 
 TOY = System(
-    name="toy",
-    config=PlainConfig,
+    row=Row("toy", PlainConfig),
     encoder=Toy,
     spec=toy_spec,
     objectives={"next_token": lambda c, _: NextToken(c.hidden_size, c.vocab_size)},
@@ -54,7 +53,7 @@ TOY = System(
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MODELS, "toy", Entry(PlainConfig, None, lambda: TOY))
+    add_system(monkeypatch, TOY)
 
 
 @pytest.fixture

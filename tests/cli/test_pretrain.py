@@ -22,7 +22,7 @@ from bertwright.cli.reading import RECIPES, read
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.models.bert.config import BertRun
-from bertwright.models.catalogue import system_of_model, trainable
+from bertwright.models.catalogue import MODELS, system_of_model, trainable
 from bertwright.models.word_vectors.config import Word2VecRun
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
@@ -363,7 +363,7 @@ def test_a_text_given_as_data_is_to_be_built(tmp_path: Path, pretrain: Ran) -> N
 
 @pytest.mark.parametrize("model", ["awd-lstm-mini", "nnlm-small", "gpt2-mini", "ngram"])
 def test_the_command_at_the_end_works(data: Path, tmp_path: Path, model: str, ran: Ran) -> None:
-    run_class = trainable()[system_of_model(model)]
+    use = MODELS[system_of_model(model)].use
     out = tmp_path / "run"
     small = ["--architecture.hidden-size", "16"] if model != "ngram" else []
     length = [] if model == "ngram" else ["--steps", "1"]
@@ -371,14 +371,12 @@ def test_the_command_at_the_end_works(data: Path, tmp_path: Path, model: str, ra
         small += ["--architecture.num-attention-heads", "2", "--sequence-length", "32"]
     ran("pretrain", "--data", data, "--out", out, "--model", model, *small, *length)
     (tmp_path / "test.txt").write_text((data.parent / "corpus.txt").read_text()[:500])
-    words = shlex.split(
-        run_class.use.format(run=out).replace("test.txt", str(tmp_path / "test.txt"))
-    )
+    words = shlex.split(use.format(run=out).replace("test.txt", str(tmp_path / "test.txt")))
     ran(*words)
 
 
-@pytest.mark.parametrize("kind", trainable().values(), ids=trainable())
-def test_the_options_of_every_system_are_read(kind: type[RunConfig]) -> None:
-    words = ["pretrain", "--data", "shards", "--out", "run", "--model", kind.default_model]
+@pytest.mark.parametrize("system", trainable())
+def test_the_options_of_every_system_are_read(system: str) -> None:
+    words = ["pretrain", "--data", "shards", "--out", "run", "--model", MODELS[system].default]
     _, bound = read(make_app(words=words), words)
-    assert type(bound.arguments["config"]) is kind
+    assert type(bound.arguments["config"]) is MODELS[system].run

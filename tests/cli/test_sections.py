@@ -9,7 +9,7 @@ import pytest
 
 from bertwright.cli.app import make_app
 from bertwright.cli.sections import COMMON
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import MODELS
 from tests.cli.conftest import Ran
 from tests.raising import assert_names
 
@@ -54,7 +54,7 @@ def test_the_help_names_every_model(words: list[str], ran: Ran) -> None:
     end = out[out.index("Every verb takes") :]
     assert "bertwright pretrain --model NAME --help-all" in end
     names = set(re.findall(r"[\w-]+", end))
-    assert {name for run in trainable().values() for name in run.presets} <= names
+    assert {name for row in MODELS.values() for name in row.presets} <= names
     assert "--model NAME" not in ran("embed", "--help").out
 
 

@@ -152,7 +152,7 @@ def test_a_system_has_its_own_rate_also_beside_other_keys(system: str, rate: flo
 @pytest.mark.parametrize("system", trainable())
 def test_sizes_are_written_as_they_are_read(system: str) -> None:
     """A 0 where a fraction is expected would be 0.0 after a run is resumed."""
-    for name, config in trainable()[system].presets.items():
+    for name, config in MODELS[system].presets.items():
         mapping = values.to_dict(config)
         again = values.to_dict(values.from_dict(type(config), mapping))
         assert json.dumps(again) == json.dumps(mapping), name
@@ -160,7 +160,7 @@ def test_sizes_are_written_as_they_are_read(system: str) -> None:
 
 @pytest.mark.parametrize("system", trainable())
 def test_every_size_of_a_model_has_a_largest(system: str) -> None:
-    preset = next(iter(trainable()[system].presets.values()))
+    preset = next(iter(MODELS[system].presets.values()))
     hints = get_type_hints(type(preset))
     numbers = [f.name for f in fields(preset) if hints[f.name] in (int, int | None)]
     assert "vocab_size" in numbers
@@ -187,7 +187,7 @@ def test_every_size_of_a_model_has_a_largest(system: str) -> None:
 def test_sizes_of_a_config_json_are_checked(
     system: str, name: str, wrong: Any, tmp_path: Path
 ) -> None:
-    preset = next(iter(trainable()[system].presets.values()))
+    preset = next(iter(MODELS[system].presets.values()))
     content = {"model_type": system, **values.to_dict(preset), name: wrong}
     (tmp_path / "config.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match=name):

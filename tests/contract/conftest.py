@@ -14,7 +14,8 @@ import torch
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import Shards, open_shards
-from bertwright.models.catalogue import system_of, trainable
+from bertwright.models.catalogue import MODELS, trainable
+from bertwright.models.load import system_of
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
@@ -99,7 +100,11 @@ def mapping(system: str, data: Path, out: Path, **over: Any) -> dict[str, Any]:
     """A run of a system, as a configuration file has it; keys that it lacks are left out."""
     run = trainable()[system]
     length = {"epochs" if run.own_loop else "steps": STEPS}
-    base = {**mapping_of(data, out, **length), "model": run.default_model, "sequence_length": 20}
+    base = {
+        **mapping_of(data, out, **length),
+        "model": MODELS[system].default,
+        "sequence_length": 20,
+    }
     made = {**base, **RUNS[system], **over}
     without = {"validation"} if system_of(run).instances is None else set()
     return {key: made[key] for key in made.keys() & run.__dataclass_fields__.keys() - without}
@@ -114,7 +119,7 @@ def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:
 def with_the_toy() -> Iterator[None]:
     """The toys are in the catalogues, for the tests of this folder alone."""
     with pytest.MonkeyPatch.context() as patch:
-        toy.add_toy(patch)
+        toy.add_system(patch, toy.TOY)
         toy_kind.add_toy_kind(patch)
         yield
 
@@ -144,9 +149,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(scope="package")
 def data(name: str, built: Callable[[str], Path]) -> Path:
     """Those that a system trains on."""
-    if name == "memory-network":
-        return built("stories")
-    return built("pairs" if trainable()[name].reads_pairs else "text")
+    return built(MODELS[name].reads)
 
 
 @pytest.fixture(scope="package")

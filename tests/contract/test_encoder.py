@@ -12,7 +12,8 @@ from torch import Tensor
 from bertwright.config.run import RunConfig
 from bertwright.data.loading.phases import Phase
 from bertwright.data.shards import Shards
-from bertwright.models.catalogue import system_of_config, trainable
+from bertwright.models.catalogue import MODELS, trainable
+from bertwright.models.load import system_of_config
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, GoesOn
 from bertwright.nn.objective import Learner
@@ -91,7 +92,7 @@ def test_every_parameter_that_is_trained_has_a_gradient(learner: Learner, phase:
     assert set(found) == {name for name, p in learner.named_parameters() if p.requires_grad}
 
 
-def test_a_batch_is_made_of_its_own_epoch(config: RunConfig, phase: Phase) -> None:
+def test_a_batch_is_made_of_its_own_epoch(config: RunConfig, phase: Phase, system: System) -> None:
     instances = phase.instances
     lengths = instances.lengths(0)
     assert lengths.max() <= instances.longest <= config.longest_sequence
@@ -102,7 +103,7 @@ def test_a_batch_is_made_of_its_own_epoch(config: RunConfig, phase: Phase) -> No
     assert first.inputs.ids.tolist() == again.inputs.ids.tolist()
     assert first.inputs.ids.tolist() != instances.batch(1, rows).inputs.ids.tolist()
     assert first.num_tokens == lengths[rows].sum()
-    if not config.reads_pairs:  # else the targets are beside what the encoder reads
+    if system.row.reads != "pairs":  # else the targets are beside what the encoder reads
         assert first.num_tokens == len(first.inputs.ids) == sum(in_batch)
 
 
@@ -240,9 +241,10 @@ def test_operations_grow_with_the_tokens(learner: Learner) -> None:
 def test_the_record_says_what_it_names(name: str, config: RunConfig, system: System) -> None:
     run, model = trainable()[name], config.model_config(97)
     assert system_of_config(model) is system
-    assert (system.name, system.config, system.run) == (name, type(model), run)
+    assert system.row is MODELS[name]
+    assert system.row.config is type(model)
     assert system.spec(model) == system.encoder(model).spec
-    assert run.default_model in run.presets
-    assert {type(preset) for preset in run.presets.values()} == {system.config}
+    assert system.row.default in system.row.presets
+    assert {type(preset) for preset in system.row.presets.values()} == {system.row.config}
     assert set(system.heads(config)) <= system.objectives.keys()
     assert (system.fit is not None) == run.own_loop

@@ -38,9 +38,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config_of(system: System, data: Path, out: Path, **over: Any) -> RunConfig:
-    run = trainable()[system.name]
+    run = trainable()[system.row.name]
     still = {"hidden_dropout_prob": 0.0}
-    mapping = mapping_of(data, out, model=run.default_model, architecture=still, **over)
+    mapping = mapping_of(data, out, model=system.row.default, architecture=still, **over)
     return values.from_dict(run, mapping)
 
 

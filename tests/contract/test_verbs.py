@@ -22,7 +22,8 @@ from bertwright.data.shards import Shards
 from bertwright.decoding.texts import ends_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.generate import generates
-from bertwright.models.catalogue import MODELS, trainable
+from bertwright.models.catalogue import trainable
+from bertwright.models.load import load
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
@@ -119,7 +120,7 @@ def test_help_shows_its_own_keys(name: str, data: Path, capsys: pytest.CaptureFi
     assert ("--optimizer.learning-rate" in shown) == trainable()[name].reads(
         "optimizer.learning_rate"
     )
-    assert ("--masking.whole-word" in shown) == MODELS[name].load().is_padded
+    assert ("--masking.whole-word" in shown) == load(name).is_padded
 
 
 def test_embed(run: Path, tmp_path: Path) -> None:
@@ -284,5 +285,5 @@ def test_its_page_says_what_it_has_learned(name: str, run: Path, tmp_path: Path)
     for section in found.get("sections", []):
         assert section["title"] in page
     assert bool(found.get("sections")) == (
-        name in LEARNED and name != "elmo" and not MODELS[name].load().is_padded
+        name in LEARNED and name != "elmo" and not load(name).is_padded
     )

@@ -1,7 +1,7 @@
 """A toy system in one file: an LSTM language model, as small as a system can be.
 
 It shows what a new system brings: its configuration, an encoder, the class of its runs, and the one
-record that names them, one row of the catalogue (`add_toy`). Its instances and pre-training are
+record that names them, one row of the catalogue (`add_system`). Its instances and pre-training are
 those of any language model. Letters: N tokens, H hidden, V vocabulary.
 """
 
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from bertwright.config.language_models import LanguageModelRun
 from bertwright.config.run import Changes
-from bertwright.models.catalogue import MODELS, Entry
+from bertwright.models import load
+from bertwright.models.catalogue import MODELS, Row
 from bertwright.models.language_models import token_streams
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder, EncoderSpec
@@ -102,16 +103,16 @@ class ToyRun(LanguageModelRun):
 
 
 TOY = System(
-    name=NAME,
-    config=ToyConfig,
+    row=Row(NAME, ToyConfig, ToyRun, use='generate --model {run} "A text"'),
     encoder=ToyLstm,
     spec=toy_spec,
     objectives={"next_token": tied_next_token},
-    run=ToyRun,
     instances=token_streams,
 )
 
 
-def add_toy(patch: pytest.MonkeyPatch) -> None:
-    """Enter it into the catalogue."""
-    patch.setitem(MODELS, NAME, Entry(ToyConfig, ToyRun, lambda: TOY))
+def add_system(patch: pytest.MonkeyPatch, system: System) -> None:
+    """Enter a system into the catalogue."""
+    name, others = system.row.name, load.import_system
+    patch.setitem(MODELS, name, system.row)
+    patch.setattr(load, "import_system", lambda each: system if each == name else others(each))

@@ -21,13 +21,14 @@ from bertwright.models.bert.config import BertConfig, BertRun
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.bert.system import held_out, masked_lm, phases
-from bertwright.models.catalogue import MODELS, Entry
+from bertwright.models.catalogue import Row
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.sequences import Sequences
+from tests.contract.toy import add_system
 
 
 @dataclass(frozen=True)
@@ -161,23 +162,19 @@ class MixtureRun(BertRun):
 
 
 REPLACED_TOKENS = System(
-    name="toy-replaced-tokens",
-    config=ReplacedTokensConfig,
+    row=Row("toy-replaced-tokens", ReplacedTokensConfig, ReplacedTokensRun),
     encoder=Bert,
     spec=bert_spec,
     objectives={"replaced_tokens": ReplacedTokens},
-    run=ReplacedTokensRun,
     instances=held_out,
     phases=phases,
 )
 MIXTURE = System(
-    name="toy-mixture",
-    config=MixtureConfig,
+    row=Row("toy-mixture", MixtureConfig, MixtureRun),
     encoder=Bert,
     spec=bert_spec,
     objectives={"masked_lm": masked_lm, "causal": causal},
     weights={"causal": 0.3},
-    run=MixtureRun,
     instances=held_out,
     phases=phases,
 )
@@ -186,4 +183,4 @@ MIXTURE = System(
 def add_toy_objectives(patch: pytest.MonkeyPatch) -> None:
     """Enter both systems into the catalogue."""
     for system in (REPLACED_TOKENS, MIXTURE):
-        patch.setitem(MODELS, system.name, Entry(system.config, system.run, lambda s=system: s))
+        add_system(patch, system)

@@ -14,7 +14,8 @@ from bertwright.checkpoint import checkpoint
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.data.shards import Shards, open_shards
 from bertwright.models.bert.config import PRESETS
-from bertwright.models.catalogue import system_of, trainable
+from bertwright.models.catalogue import MODELS
+from bertwright.models.load import system_of
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
@@ -84,7 +85,7 @@ class TinyRun:
 
 def tiny_run(system: str, folder: Path) -> TinyRun:
     """A tiny run of a system, its data in `folder`, which may hold them already."""
-    is_paired = trainable()[system].reads_pairs
+    is_paired = MODELS[system].reads == "pairs"
     build = build_pairs if is_paired else build_data
     build = build_stories if system == "memory-network" else build
     own = folder / build.__name__

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bertwright.cli.app import make_app, run
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import MODELS, trainable
 from tests.house.source import ROOT
 
 DOCUMENTS = [
@@ -77,7 +77,7 @@ def test_commands_are_understood(words: list[str]) -> None:
 
 def options() -> Iterator[Any]:
     """Every verb, and `pretrain` once for each system."""
-    systems = [next(iter(system.presets)) for system in trainable().values()]
+    systems = [next(iter(MODELS[name].presets)) for name in trainable()]
     verbs = [words for words in commands_of(make_app(words=[])) if words != ["pretrain"]]
     for words in [*verbs, *(["pretrain", "--model", name] for name in systems)]:
         yield pytest.param(words, id=" ".join(words))
@@ -121,7 +121,7 @@ def test_each_option_is_on_a_page(words: list[str]) -> None:
 
 def system_of_preset(preset: str) -> str:
     """The system that a preset trains."""
-    return next(name for name, system in trainable().items() if preset in system.presets)
+    return next(name for name, row in MODELS.items() if preset in row.presets)
 
 
 def test_readme_opens_with_two_commands() -> None:

@@ -53,7 +53,9 @@ STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "config"}
 """What a wrong key must not wait for."""
 
 SHARED_BY_MODELS = {"catalogue", "language_models", "layout", "system", "translation"}
-"""Files of `models/` itself: the record, the layout of folders, and what several systems share."""
+"""Files of `models/` itself that a system may import: its row, its record, the layout of folders,
+and what several systems share."""
+NAME_EVERY_MODEL = {"bertwright.models.catalogue", "bertwright.models.load"}
 
 MADE_OF_OTHERS = {
     ("bert2rnd", "bert"),  # its encoder is a BERT
@@ -113,7 +115,7 @@ def do_not_know_their_siblings(module: Module) -> Iterator[str]:
         for found in imports(module.name):
             if found.module in kinds:
                 yield f"{module.place}:{found.line}: a kind of task knows a kind of task"
-    if module.part != "models" or module.name == "bertwright.models.catalogue":
+    if module.part != "models" or module.name in NAME_EVERY_MODEL:
         return
     own = module.name.split(".", 2)[2:]
     for found in imports(module.name):
@@ -137,6 +139,7 @@ KNOW_BERT = (
     "models.mpnet.",
     "models.modernbert.",
     "models.catalogue",
+    "models.load",
     "checkpoint.",  # its foreign folders, a larger vocabulary for it, its exported graphs
     "inference.backends.packed",  # its packed weights
     "recipes.learned.bert",  # what its page shows

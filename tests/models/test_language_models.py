@@ -12,7 +12,7 @@ from bertwright.config import values
 from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_text
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import MODELS, trainable
 from bertwright.models.gpt.encoder import Gpt
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.pretrain import make_learner
@@ -32,7 +32,7 @@ def test_a_new_model_predicts_tokens_by_frequency(system: str, tmp_path: Path) -
     data = build_data(tmp_path / "data")
     run = trainable()[system]
     files = {"data": str(data), "out": str(tmp_path / "run"), "steps": 1}
-    config = values.from_dict(run, {**files, "model": run.default_model, **SMALL[system]})
+    config = values.from_dict(run, {**files, "model": MODELS[system].default, **SMALL[system]})
     shards = open_shards(data)
     learner = make_learner(config, shards)
     name = "output.bias" if system == "elmo" else "bias"

@@ -17,8 +17,8 @@ from torch import Tensor
 from bertwright.checkpoint import checkpoint
 from bertwright.config.task import TaskConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
-from bertwright.models.catalogue import system_of_config
 from bertwright.models.electra.replaced_tokens import ReplacedBatch
+from bertwright.models.load import system_of_config
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.storage.tensor_names import to_foreign, with_heads

@@ -14,7 +14,7 @@ from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.decoding.search import Row, RowsInFlight, beam_steps, finish
 from bertwright.decoding.texts import CausalDecoder
 from bertwright.errors import DataError
-from bertwright.models.catalogue import system_of_config
+from bertwright.models.load import system_of_config
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.sequences import Inputs, Sequences

@@ -11,7 +11,7 @@ from bertwright.config.run import ValidationConfig
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_documents
 from bertwright.models.bert.config import BertRun
-from bertwright.models.catalogue import system_of
+from bertwright.models.load import system_of
 from bertwright.recipes.learned import bert as held_out
 from bertwright.recipes.learned.bert import Sentence
 from bertwright.recipes.learned.run import most_frequent_label, token_tables

@@ -16,7 +16,8 @@ from bertwright.data.build import build_shards
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
-from bertwright.models.catalogue import system_of, trainable
+from bertwright.models.catalogue import trainable
+from bertwright.models.load import system_of
 from bertwright.recipes.examine import read_run_config
 from bertwright.recipes.learned import bert as held_out
 from bertwright.text.tokenizer.tokenizer import make_tokenizer

@@ -15,7 +15,6 @@ from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.data.loading.phases import Pass, PassBudget
 from bertwright.errors import ConfigError, Interrupted
-from bertwright.models.catalogue import MODELS, Entry
 from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 from tests.contract import toy
@@ -41,13 +40,12 @@ def fit(run: Any, shards: Any, learner: Any, budget: PassBudget) -> Iterator[Pas
         yield Pass(100, {"count.loss": 1 / number}, budget.done(number))
 
 
-COUNTED = replace(toy.TOY, run=CountedRun, fit=fit)
+COUNTED = replace(toy.TOY, row=replace(toy.TOY.row, run=CountedRun), fit=fit)
 
 
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry(toy.ToyConfig, CountedRun, lambda: COUNTED)
-    monkeypatch.setitem(MODELS, toy.NAME, entry)
+    toy.add_system(monkeypatch, COUNTED)
     STOP_AFTER.clear()
 
 

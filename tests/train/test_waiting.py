@@ -27,7 +27,7 @@ from bertwright.data.loading.ahead import Ahead
 from bertwright.data.loading.phases import DataPosition
 from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError
-from bertwright.models.catalogue import system_of
+from bertwright.models.load import system_of
 from bertwright.nn import host
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.objective import Learner

@@ -25,7 +25,7 @@ from bertwright.checkpoint.sentence_transformers.folder import SETTINGS_FILE
 from bertwright.errors import BertwrightError
 from bertwright.models.bert import tensorflow
 from bertwright.models.bert.huggingface import activation_of
-from bertwright.models.catalogue import MODELS, system_of_config, system_of_folder, system_that
+from bertwright.models.load import load, system_of_config, system_of_folder, system_that
 from bertwright.models.system import System
 from bertwright.models.word_vectors import model2vec
 from bertwright.storage import model_folder
@@ -138,7 +138,7 @@ class StaticFolder(SafetensorsFolder):
     def config(self, source: Path) -> Any:
         path = self.config_file(source)
         content = read_json(path) if path.name == CONFIG else {}
-        return MODELS["model2vec"].load().names.read_config(content, path)
+        return load("model2vec").names.read_config(content, path)
 
     def weight_files(self, source: Path) -> list[Path]:
         return [model2vec.table_header(source).file]

@@ -41,7 +41,7 @@ from bertwright.config.hub import id_of
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_memory
-from bertwright.models.catalogue import system_of_config
+from bertwright.models.load import system_of_config
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder

@@ -40,8 +40,8 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import tensorflow
-from bertwright.models.catalogue import system_of_config, system_that
 from bertwright.models.elmo.config import ElmoConfig
+from bertwright.models.load import system_of_config, system_that
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder, pickled
 from bertwright.storage.model_folder import (
@@ -125,7 +125,7 @@ def convert(
         config = sources.read_config(found)
         if to == "elmo":
             if not isinstance(config, ElmoConfig):
-                kind = system_of_config(config).name
+                kind = system_of_config(config).row.name
                 raise ConfigError(f"a folder of elmo is for ELMo only; this model is a {kind}")
         elif to == "sentence-transformers":
             system_that(lambda system: system.is_padded, config, f"a folder of {to}")

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.task import TaskConfig
-from bertwright.models.catalogue import system_that
+from bertwright.models.load import system_that
 from bertwright.nn.objective import Learner
 
 

@@ -16,7 +16,7 @@ from bertwright.checkpoint.adapters import adapter_of
 from bertwright.checkpoint.foreign import ForeignKind, foreign_kind
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.errors import BertwrightError
-from bertwright.models.catalogue import system_of_config
+from bertwright.models.load import system_of_config
 from bertwright.storage import pickled
 from bertwright.storage.model_folder import EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.storage.tensor_names import part_of, quote

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bertwright.config.hub import id_of
 from bertwright.errors import DataError
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import MODELS
 from bertwright.rows.open import no_folder
 
 CHECKPOINTS = "checkpoints"
@@ -43,6 +43,6 @@ def no_model(path: Path) -> DataError:
             f"one by: bertwright convert {path} OUT"
         )
     command = f"bertwright pretrain --data SHARDS --out {path}"
-    if any(str(path) in run.presets for run in trainable().values()):  # a size, and no model yet
+    if any(str(path) in row.presets for row in MODELS.values()):  # a size, and no model yet
         command = f"bertwright pretrain --data SHARDS --model {path} --out runs/{path}"
     return no_folder(DataError, path, expected, command)

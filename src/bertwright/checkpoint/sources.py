@@ -12,7 +12,7 @@ from typing import Any
 from bertwright.checkpoint.adapters import TENSORFLOW, adapter_of
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.models.catalogue import system_of_config
+from bertwright.models.load import system_of_config
 from bertwright.storage.model_folder import CONFIG, VERSION_KEY, read_json
 from bertwright.storage.tensor_bundle import find_prefix
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer

@@ -18,7 +18,7 @@ from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.console import say
 from bertwright.errors import ConfigError
-from bertwright.models.catalogue import system_name, system_of_model, trainable
+from bertwright.models.catalogue import row_of, system_name, system_of_model, trainable
 
 
 def verb_for(words: Sequence[str]) -> Callable[..., None]:
@@ -139,8 +139,9 @@ def _print_end(run: Path, config: RunConfig) -> None:
     ready = {"yes": "ready", "perhaps": "ready in part", "no": "not ready"}.get(answer, "trained")
     say(f"{run} is {ready}; to write its page: bertwright report {folder}")
     if answer != "no":
-        parses = config.reads_pairs and writes_trees(load_tokenizer(run / "model"))
-        use = 'parse --model {run} "A sentence."' if parses else config.use
+        row = row_of(config)
+        parses = row.reads == "pairs" and writes_trees(load_tokenizer(run / "model"))
+        use = 'parse --model {run} "A sentence."' if parses else row.use
         say(f"use it: bertwright {use.format(run=folder)}")
 
 

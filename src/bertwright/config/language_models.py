@@ -17,8 +17,6 @@ from bertwright.config.run import RunConfig
 class LanguageModelRun(RunConfig):
     """A run over token streams; a system adds its `architecture` and its presets."""
 
-    use = 'generate --model {run} "A text"'
-
     # only built-in types, because cyclopts reads these annotations in a subclass's file
     sequence_length: int = 128
     """Maximum tokens of a window, including the begin and end tokens."""

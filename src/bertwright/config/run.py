@@ -163,8 +163,6 @@ class RunConfig:
 
     presets: ClassVar[Mapping[str, Any]] = {}
     """The presets that `model` may name."""
-    encoders: ClassVar[tuple[str, ...]] = ()
-    """The systems whose models `--encoder` may name."""
     default_model: ClassVar[str] = ""
     """The value of `model` if neither it nor `init` is given."""
     own_loop: ClassVar[bool] = False
@@ -179,14 +177,6 @@ class RunConfig:
     """The beginnings of keys that its runs do not read, in addition to `OF_STEPS` if it has its own
     loop. A `config.toml` may contain them; the command line has no such options.
     """
-    whole_documents: ClassVar[bool] = False
-    """Whether a document is one example, such as a pair or a story, of which no part is held out by
-    itself.
-    """
-    reads_pairs: ClassVar[bool] = False
-    """Whether its shards are pairs of sentences (`data build --parallel`)."""
-    use: ClassVar[str] = "inspect {run}"
-    """The verb that shows what a trained model can do, which is printed at the end of a run."""
 
     data: str
     """Folder of shards that `bertwright data build` wrote."""

@@ -44,10 +44,6 @@ class InverseSqrtConfig(ScheduleConfig):
 class TranslationRun(RunConfig):
     """A run over parallel text."""
 
-    reads_pairs = True
-    whole_documents = True
-    use = 'translate --model {run} "A sentence."'
-
     sequence_length: int = 128
     """Maximum tokens of a source and of a target, including the begin and end tokens; longer pairs
     are left out.

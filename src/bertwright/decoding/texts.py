@@ -57,10 +57,7 @@ class CausalDecoder:
             ConfigError: the encoder cannot continue a text.
         """
         if not isinstance(encoder, GoesOn):
-            raise ConfigError(
-                "this encoder cannot generate text: use a BERT, a GPT, a GPT-2 or an AWD-LSTM as "
-                "--model"
-            )
+            raise ConfigError(f"a {type(encoder).__name__} cannot continue a text token by token")
         self.encoder: GoesOn = encoder
         self.head, self.paired, self.device = head, paired, encoder.device
         self.reads_parts = encoder.spec.causal

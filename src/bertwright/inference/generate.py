@@ -27,6 +27,8 @@ from bertwright.decoding.texts import (
 )
 from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner, Text, listed, only_text
+from bertwright.models.load import continues_texts, systems_that
+from bertwright.models.system import System
 from bertwright.nn.encoder import GoesOn
 from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import GivesLogits
@@ -63,14 +65,18 @@ def decoder_of(runner: ModelRunner) -> CausalDecoder:
     runner.require("next_token", "generation")
     if not generates(runner):
         raise DataError(
-            f"{runner.name} is a language model that does not generate text here; expected a GPT, "
-            "a GPT-2, a bert-ltr, an AWD-LSTM, an NNLM or an n-gram model. How well it predicts a "
-            "text is shown by: "
-            f"bertwright perplexity FILE --model {runner.name}"
+            f"{runner.name} is a language model that does not generate text here; expected one of "
+            f"{', '.join(systems_that(continues_prompts))}. How well it predicts a text is shown "
+            f"by: bertwright perplexity FILE --model {runner.name}"
         )
     head: Any = runner.learner.objectives["next_token"]
     lay_out(runner.learner, *([head.weight] if isinstance(head, NextToken) else []))
     return CheckedDecoder(runner.encoder, head)
+
+
+def continues_prompts(system: System) -> bool:
+    """Return whether the models of a system can continue prompts."""
+    return continues_texts(system) and "next_token" in system.objectives
 
 
 def generates(runner: ModelRunner) -> bool:

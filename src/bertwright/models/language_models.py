@@ -11,7 +11,7 @@ from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.data.token_streams import TokenStreams
-from bertwright.models.system import Opened, initialize_as_published
+from bertwright.models.system import RunSources, initialize_as_published
 from bertwright.nn.objective import Learner
 
 
@@ -23,11 +23,11 @@ def token_streams(run: LanguageModelRun, shards: Shards, split: Split, seed: int
 
 
 def initialize_language_model(
-    learner: Learner, run: RunConfig, shards: Shards, opened: Opened
+    learner: Learner, run: RunConfig, shards: Shards, sources: RunSources
 ) -> None:
     """Initialize all weights as published, except the output bias, which is initialized from the
     frequencies of tokens."""
-    initialize_as_published(learner, run, shards, opened)
+    initialize_as_published(learner, run, shards, sources)
     predict_frequencies(learner.objectives["next_token"].get_parameter("bias"), run, shards)
 
 

@@ -1,8 +1,9 @@
 """The record that describes a system; every system defines one in `models/NAME/system.py`.
 
 The record states how the encoder is built and stored, which objectives train it on which instances,
-and how its weights are initialized. The catalogue (`models/catalogue.py`) lists all records. The
-training loop, checkpoints, inference and the server use only the record.
+and how its weights are initialized; the row of the catalogue (`models/catalogue.py`) has its name,
+its classes of configurations and runs, and its presets. The training loop, checkpoints, inference
+and the server use only these two.
 
 Letters: R the class of the system's runs, C the class of its models' configurations.
 """
@@ -24,6 +25,7 @@ from bertwright.data.loading.phases import Pass, PassBudget, Phase
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, rule_of_new_run
 from bertwright.errors import ConfigError
+from bertwright.models.catalogue import Row
 from bertwright.models.layout import Layout
 from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoder, EncoderSpec
@@ -65,7 +67,7 @@ class KnownWords(Protocol):
 
 
 @dataclass(frozen=True)
-class Opened:
+class RunSources:
     """The files that a run names by path, which the recipe opens before it builds the model."""
 
     encoder: PretrainedEncoder | None = None
@@ -100,7 +102,7 @@ def keep_architecture(run: RunConfig, config: Any, folder: Path) -> Any:
 
 
 def initialize_as_published(
-    learner: Learner, run: RunConfig, shards: Shards, opened: Opened
+    learner: Learner, run: RunConfig, shards: Shards, sources: RunSources
 ) -> None:
     """Initialize the encoder by its `reset_parameters`, and the linear layers of objectives with a
     standard deviation of 0.02.
@@ -110,7 +112,7 @@ def initialize_as_published(
     initialize(learner.objectives, 0.02, generator)
 
 
-def model_of_the_run(run: RunConfig, shards: Shards, opened: Opened) -> Any:
+def model_of_the_run(run: RunConfig, shards: Shards, sources: RunSources) -> Any:
     """Return the configuration of a new model, with the run's sizes and the size of the shards'
     vocabulary.
     """
@@ -121,10 +123,8 @@ def model_of_the_run(run: RunConfig, shards: Shards, opened: Opened) -> Any:
 class System:
     """One system: its model, its objectives and its pre-training."""
 
-    name: str
-    """The name in the catalogue, which is also the `model_type` of its `config.json`."""
-    config: type[Any]
-    """C, the class of its models' configurations: a frozen dataclass."""
+    row: Row
+    """Its row in the catalogue: its name, and the classes C and R."""
     encoder: Callable[[Any], Encoder]
     """C -> encoder: returns a new encoder, which has its configuration as `encoder.config`."""
     spec: Callable[[Any], EncoderSpec]
@@ -133,8 +133,6 @@ class System:
     """By name, (C, encoder) -> objective: returns a new pre-training head for the encoder."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """The factors of the objectives' gradients by name; 1 for those not named."""
-    model_type: str | None = None
-    """The `model_type` of its `config.json`, if that is not the name."""
     layout: type[Layout[Any]] = Layout
     """The layout of its models' folders."""
     layouts: Mapping[str, type[Layout[Any]]] = field(default_factory=dict)
@@ -145,8 +143,6 @@ class System:
     vocabulary: tuple[str, ...] = ()
     """The tensors that have a row for each token, which grow when the vocabulary is extended;
     empty: it cannot be extended."""
-    run: type[RunConfig] | None = None
-    """R, the class of its runs; None: its models are read from files and never trained."""
     trained_with: Callable[[Any], Sequence[str]] | None = None
     """R -> names: returns the names of the objectives of a run; None: all are trained."""
     instances: Callable[[Any, Shards, Split, int], Instances[Batch]] | None = None
@@ -156,14 +152,14 @@ class System:
     phases: Callable[[Any, Shards], Sequence[Phase]] | None = None
     """(R, shards) -> phases: returns the phases of training, for systems whose instances change
     during the run."""
-    model: Callable[[Any, Shards, Opened], Any] = model_of_the_run
-    """(R, shards, opened) -> C: returns the model's configuration for a new run."""
+    model: Callable[[Any, Shards, RunSources], Any] = model_of_the_run
+    """(R, shards, sources) -> C: returns the model's configuration for a new run."""
     continued: Callable[[Any, Any, Path], Any] = keep_architecture
     """(R, C of a checkpoint, its folder) -> C: returns the model's configuration for a run that
     starts from this checkpoint, or raises ConfigError.
     """
-    initialize: Callable[[Learner, Any, Shards, Opened], None] = initialize_as_published
-    """(learner, R, shards, opened) -> None: initializes all weights, with the seed of R."""
+    initialize: Callable[[Learner, Any, Shards, RunSources], None] = initialize_as_published
+    """(learner, R, shards, sources) -> None: initializes all weights, with the seed of R."""
     fit: Callable[[Any, Shards, Learner, PassBudget], Iterator[Pass]] | None = None
     """(R, shards, learner, budget) -> passes: trains the learner pass by pass until the budget is
     used up, for systems that are counted or have their own training loop (`R.own_loop`). After each
@@ -177,7 +173,7 @@ class System:
     @cached_property
     def names(self) -> Layout[Any]:
         """The layout of its models' folders."""
-        return self.layout(self.model_type or self.name, self.config)
+        return self.layout(self.row.model_type or self.row.name, self.row.config)
 
     def mappings(self, config: Any) -> Parts:
         """Return all parameters of a model by part, with their names in a file."""
@@ -236,5 +232,5 @@ class System:
         if run.validation.hold_out is not None or self.instances is None:
             return run
         rule = rule_of_new_run(shards, run.validation.fraction)
-        rule = "documents" if run.whole_documents else rule
+        rule = rule if self.row.reads == "text" else "documents"
         return replace(run, validation=replace(run.validation, hold_out=rule))

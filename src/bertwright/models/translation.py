@@ -10,7 +10,7 @@ from bertwright.config.translation import TranslationRun
 from bertwright.data.parallel.pairs import ParallelText
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
-from bertwright.models.system import Opened
+from bertwright.models.system import RunSources
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.translation import Translation
 
@@ -21,7 +21,7 @@ def pairs(run: TranslationRun, shards: Shards, split: Split, seed: int) -> Paral
     return ParallelText(shards, documents, run.sequence_length, seed=seed)
 
 
-def initialize(learner: Learner, run: TranslationRun, shards: Shards, opened: Opened) -> None:
+def initialize(learner: Learner, run: TranslationRun, shards: Shards, sources: RunSources) -> None:
     """Initialize the encoder, then the decoder, as published."""
     generator = torch.Generator().manual_seed(run.seed)
     learner.encoder.reset_parameters(generator)

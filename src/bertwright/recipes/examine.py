@@ -18,7 +18,8 @@ from bertwright.config.run import RunConfig
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards, open_shards, read_shards_manifest
 from bertwright.errors import BertwrightError, ConfigError
-from bertwright.models.catalogue import system_name, system_of, system_of_model, trainable
+from bertwright.models.catalogue import MODELS, system_name, system_of_model, trainable
+from bertwright.models.load import system_of
 from bertwright.recipes.learned.catalogue import page_of
 from bertwright.recipes.learned.run import FinishedRun
 from bertwright.recipes.run_folder import CONFIG, read_saved
@@ -59,7 +60,7 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
     if model is None:
         masks = "mask" in manifest["tokenizer"]["special"]
         fits = "transformer" if manifest.get("parallel") else "bert" if masks else "gpt"
-        model = trainable()[fits].default_model
+        model = MODELS[fits].default
     run = trainable()[system_of_model(model)]
     for key in keys.keys() - {field.name for field in fields(run)}:
         option = key.replace("_", "-")

@@ -3,7 +3,7 @@
 The data pass through these stages: corpus, ids (`data build`), batch
 (`data/loading/epoch_loader.py`), encoder (`models/`), loss (its objectives), step
 (`train/loop.py`), checkpoint (`checkpoint/`). The parts that are specific to a system (its
-instances, objectives and initialization) come from its entry in `models/catalogue.py`.
+instances, objectives and initialization) come from its record (`models/system.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from bertwright.data.split import described
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.machine import keep_few_kernels, keep_freed_memory
-from bertwright.models.catalogue import system_of, system_that
-from bertwright.models.system import KnownWords, Opened, PretrainedEncoder
+from bertwright.models.catalogue import row_of
+from bertwright.models.load import system_of, system_that
+from bertwright.models.system import KnownWords, PretrainedEncoder, RunSources
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
 from bertwright.nn.transformer.layers import TransformerLayer
@@ -151,17 +152,17 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
     if config.init is not None:
         learner = _continued(config, config.init, shards, names)
     else:
-        opened = open_sources(config)
-        model = system.model(config, shards, opened)
+        sources = open_sources(config)
+        model = system.model(config, shards, sources)
         config.require_positions(model)
         with torch.device("meta"):
             checkpoint.require_memory(system.make_learner(model, names), "the model")
         learner = system.make_learner(model, names)
-        system.initialize(learner, config, shards, opened)
+        system.initialize(learner, config, shards, sources)
     return _ready(config, learner)
 
 
-def open_sources(config: RunConfig) -> Opened:
+def open_sources(config: RunConfig) -> RunSources:
     """Open the encoder and the word vectors that a run's configuration names by path.
 
     Raises:
@@ -175,7 +176,8 @@ def open_sources(config: RunConfig) -> Opened:
     if "encoder" in paths:
         refuse_source(Path(config.out), paths["encoder"])
         loaded = checkpoint.load(paths["encoder"], [])
-        system_that(lambda system: system.name in config.encoders, loaded.config, "--encoder")
+        encoders = row_of(config).encoders
+        system_that(lambda system: system.row.name in encoders, loaded.config, "--encoder")
         encoder = PretrainedEncoder(
             name=paths["encoder"],
             folder=loaded.folder,
@@ -185,7 +187,7 @@ def open_sources(config: RunConfig) -> Opened:
         )
     if "word_vectors" in paths:
         words = open_words(paths["word_vectors"])
-    return Opened(encoder, words)
+    return RunSources(encoder, words)
 
 
 def _ready(config: RunConfig, learner: Learner) -> Learner:

@@ -20,7 +20,8 @@ from markupsafe import Markup
 
 from bertwright.config import hub, values
 from bertwright.config.task import TaskConfig
-from bertwright.models.catalogue import MODELS
+from bertwright.models.catalogue import row_of
+from bertwright.models.load import load
 from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
 from bertwright.tasks.catalogue import KINDS, kind_of
@@ -97,15 +98,15 @@ def checkpoint_card(
     transformers = "AutoModelForMaskedLM" if "masked_lm" in objectives else None
     if transformers and "next_sentence" in objectives:
         transformers = "AutoModelForPreTraining"
-    record = record or {}
+    record, use = record or {}, row_of(config).use
     names = [key for key, value in record.items() if "." in key and number(value) is not None]
     return _render(
         "checkpoint.md.j2",
         config=config,
         position=position,
         objectives=list(objectives),
-        pipeline=_PIPELINES.get(config.use.partition(" ")[0], "feature-extraction"),
-        use=config.use.format(run="FOLDER"),
+        pipeline=_PIPELINES.get(use.partition(" ")[0], "feature-extraction"),
+        use=use.format(run="FOLDER"),
         transformers=transformers,
         toml=values.to_toml(config),
         corpus=corpus,
@@ -197,7 +198,7 @@ def _how_to_load(
     # transformers has no CRF, and without it would predict other tags
     architecture = None
     if not of_several and not task.head.crf:
-        architecture = MODELS[model_type].load().names.task_architecture(task, pooled)
+        architecture = load(model_type).names.task_architecture(task, pooled)
     name = str(results["name"])
     return {
         "vectors": kind_of(task.kind).vectors,

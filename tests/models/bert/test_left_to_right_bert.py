@@ -11,7 +11,7 @@ from bertwright.errors import ConfigError
 from bertwright.inference.backends.packed import packable
 from bertwright.models.bert.config import LeftToRightBertConfig
 from bertwright.models.bert.encoder import Bert
-from bertwright.models.catalogue import system_that
+from bertwright.models.load import system_that
 from bertwright.nn.sequences import Inputs, Sequences
 from tests import small_bert
 

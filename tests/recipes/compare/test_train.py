@@ -9,6 +9,7 @@ import pytest
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.models.catalogue import MODELS
+from bertwright.models.load import load
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.recipes.compare import text, train
 from bertwright.recipes.compare.rungs import RUNGS
@@ -17,7 +18,7 @@ from bertwright.recipes.compare.train import numbers_of, run_of, write_page
 
 def test_rows_of_character_ngrams_count() -> None:
     config = FastTextConfig(vocab_size=11, hidden_size=4, buckets=30)
-    learner = MODELS["fasttext"].load().make_learner(config, [])
+    learner = load("fasttext").make_learner(config, [])
     assert numbers_of(learner) == 4 * 11 + 4 * (11 + 30)
 
 

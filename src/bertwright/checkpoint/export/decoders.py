@@ -41,7 +41,7 @@ from bertwright.checkpoint.export.padded import (
     over,
 )
 from bertwright.errors import ConfigError
-from bertwright.models.catalogue import system_of_config
+from bertwright.models.load import system_of_config
 from bertwright.models.transformer.encoder import TransformerDecoder
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
@@ -168,7 +168,7 @@ def graphs_of(learner: Learner) -> list[Graph]:
     raise ConfigError(
         "an export is of a BERT, of a GPT or a left-to-right BERT with its head next_token, or of "
         "a Transformer or bert2rnd with its head translation; this model is a "
-        f"{system_of_config(encoder.config).name} with {', '.join(heads) or 'no head'}"
+        f"{system_of_config(encoder.config).row.name} with {', '.join(heads) or 'no head'}"
     )
 
 

@@ -51,7 +51,7 @@ from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.models.catalogue import system_of_config
+from bertwright.models.load import system_of_config
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import EXPORT

@@ -31,7 +31,7 @@ from bertwright.checkpoint.sentence_transformers.dense import (
 )
 from bertwright.config.vectors import SimilarityFunction, VectorConfig, poolings_of
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.models.catalogue import system_of_folder
+from bertwright.models.load import system_of_folder
 from bertwright.models.word_vectors.model2vec import table_header
 from bertwright.storage.model_folder import (
     WEIGHTS,

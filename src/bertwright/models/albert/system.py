@@ -11,7 +11,8 @@ from bertwright.models.albert.encoder import Albert, albert_spec
 from bertwright.models.albert.huggingface import AlbertLayout
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.system import BERT, next_sentence, objectives
-from bertwright.models.system import Opened, initialize_as_published, model_of_the_run
+from bertwright.models.catalogue import MODELS
+from bertwright.models.system import RunSources, initialize_as_published, model_of_the_run
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.outputs.transform import Transform
 
@@ -24,22 +25,20 @@ def masked_lm(config: AlbertConfig, encoder: Encoder) -> MaskedLM:
     return MaskedLM(config, embedding, Transform(config.hidden_size, config.hidden_act, eps, width))
 
 
-def new_model(run: AlbertRun, shards: Shards, opened: Opened) -> Any:
+def new_model(run: AlbertRun, shards: Shards, sources: RunSources) -> Any:
     """Return the configuration of a new model, which has a pooler if an objective reads it."""
     pooler = "next_sentence" in objectives(run)
-    return replace(model_of_the_run(run, shards, opened), pooler=pooler)
+    return replace(model_of_the_run(run, shards, sources), pooler=pooler)
 
 
 ALBERT = replace(
     BERT,
-    name="albert",
-    config=AlbertConfig,
+    row=MODELS["albert"],
     encoder=Albert,
     spec=albert_spec,
     objectives={"masked_lm": masked_lm, "next_sentence": next_sentence},
     layout=AlbertLayout,
     layouts={},
-    run=AlbertRun,
     model=new_model,
     initialize=initialize_as_published,
 )

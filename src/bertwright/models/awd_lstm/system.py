@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bertwright.models.awd_lstm.config import AwdLstmConfig, AwdLstmRun
+from bertwright.models.awd_lstm.config import AwdLstmConfig
 from bertwright.models.awd_lstm.encoder import AwdLstm, awd_lstm_spec
+from bertwright.models.catalogue import MODELS
 from bertwright.models.language_models import initialize_language_model, token_streams
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
@@ -18,12 +19,10 @@ def next_token(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
 
 
 AWD_LSTM = System(
-    name="awd-lstm",
-    config=AwdLstmConfig,
+    row=MODELS["awd-lstm"],
     encoder=AwdLstm,
     spec=awd_lstm_spec,
     objectives={"next_token": next_token},
-    run=AwdLstmRun,
     instances=token_streams,
     initialize=initialize_language_model,
 )

@@ -241,7 +241,6 @@ class BertRun(RunConfig):
     presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
     """The sizes that `model` may name."""
     default_model = "bert-mini"
-    use = 'fill --model {run} "A text with a [MASK]."'
 
     start: InitializationConfig = field(default_factory=InitializationConfig)
     """How weights are initialized."""

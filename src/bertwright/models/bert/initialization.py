@@ -36,13 +36,13 @@ from bertwright.data.shards import Shards
 from bertwright.models.bert.config import BertRun, LeftToRightBertRun
 from bertwright.models.bert.encoder import Bert
 from bertwright.models.bert.token_vectors import make_token_vectors
-from bertwright.models.system import Opened
+from bertwright.models.system import RunSources
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 
 
 def initialize_from_data(
-    learner: Learner, config: BertRun | LeftToRightBertRun, shards: Shards, opened: Opened
+    learner: Learner, config: BertRun | LeftToRightBertRun, shards: Shards, sources: RunSources
 ) -> None:
     """Initialize all weights in place; held-out documents are not counted."""
     encoder = learner.encoder

@@ -18,8 +18,6 @@ from bertwright.models.bert.config import (
     SIZES,
     BertConfig,
     BertRun,
-    LeftToRightBertConfig,
-    LeftToRightBertRun,
     MaskingConfig,
 )
 from bertwright.models.bert.encoder import Bert, bert_spec
@@ -29,6 +27,7 @@ from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.masked_pairs import MaskedPairs
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.models.bert.tensorflow import TensorFlowLayout
+from bertwright.models.catalogue import MODELS
 from bertwright.models.language_models import token_streams
 from bertwright.models.system import System, keep_architecture
 from bertwright.nn.encoder import Encoder
@@ -116,8 +115,7 @@ def next_sentence(config: BertConfig, encoder: Encoder) -> NextSentence:
 
 
 BERT = System(
-    name="bert",
-    config=BertConfig,
+    row=MODELS["bert"],
     encoder=Bert,
     spec=bert_spec,
     objectives={"masked_lm": masked_lm, "next_sentence": next_sentence},
@@ -125,7 +123,6 @@ BERT = System(
     layouts={"tensorflow": TensorFlowLayout},
     is_padded=True,
     vocabulary=("encoder.embeddings.token.weight", "objectives.masked_lm.bias"),
-    run=BertRun,
     trained_with=objectives,
     instances=held_out,
     phases=phases,
@@ -133,12 +130,10 @@ BERT = System(
     initialize=initialize_from_data,
 )
 LEFT_TO_RIGHT_BERT = System(
-    name="bert-ltr",
-    config=LeftToRightBertConfig,
+    row=MODELS["bert-ltr"],
     encoder=Bert,
     spec=bert_spec,
     objectives={"next_token": tied_next_token},
-    run=LeftToRightBertRun,
     instances=token_streams,
     initialize=initialize_from_data,
 )

@@ -68,7 +68,6 @@ class Bert2RndRun(TranslationRun):
     """
 
     presets = BERT2RND_PRESETS
-    encoders = ("bert",)
     default_model = "bert2rnd"
 
     encoder: str | None = None

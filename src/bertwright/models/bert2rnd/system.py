@@ -17,7 +17,8 @@ from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.models.bert2rnd.config import Bert2RndConfig, Bert2RndRun
-from bertwright.models.system import Opened, System, keep_architecture
+from bertwright.models.catalogue import MODELS
+from bertwright.models.system import RunSources, System, keep_architecture
 from bertwright.models.transformer.encoder import TransformerDecoder
 from bertwright.models.translation import initialize, pairs
 from bertwright.nn.encoder import Encoder
@@ -33,31 +34,33 @@ def translation(config: Bert2RndConfig, encoder: Encoder) -> Translation:
     return Translation(decoder, encoder.token_embedding(), config.label_smoothing)
 
 
-def model(run: Bert2RndRun, shards: Shards, opened: Opened) -> Bert2RndConfig:
+def model(run: Bert2RndRun, shards: Shards, sources: RunSources) -> Bert2RndConfig:
     """Return the architecture: that of the BERT, if the run names one, and the decoder's.
 
     Raises:
         ConfigError: the BERT's architecture differs from the one that the run asks for.
     """
     config: Bert2RndConfig = run.model_config(shards.vocab_size)
-    if opened.encoder is not None:
-        bert = asdict(opened.encoder.config)
+    if sources.encoder is not None:
+        bert = asdict(sources.encoder.config)
         of_decoder = {"num_decoder_layers", "label_smoothing"}
         bert |= {name: getattr(config, name) for name in of_decoder} | {
             "vocab_size": shards.vocab_size
         }
-        config = keep_architecture(run, Bert2RndConfig(**bert), opened.encoder.folder)
+        config = keep_architecture(run, Bert2RndConfig(**bert), sources.encoder.folder)
     return config
 
 
-def initialize_bert2rnd(learner: Learner, run: Bert2RndRun, shards: Shards, opened: Opened) -> None:
+def initialize_bert2rnd(
+    learner: Learner, run: Bert2RndRun, shards: Shards, sources: RunSources
+) -> None:
     """Draw all weights at random, then copy the encoder's from the BERT, if the run names one.
 
     Raises:
         DataError: the data has another vocabulary than the BERT.
     """
-    initialize(learner, run, shards, opened)
-    bert = opened.encoder
+    initialize(learner, run, shards, sources)
+    bert = sources.encoder
     if bert is None:
         return
     _require_vocabulary(shards, bert.tokenizer, bert.name)
@@ -87,12 +90,10 @@ def _require_vocabulary(shards: Shards, bert: Tokenizer, owner: str) -> None:
 
 
 BERT2RND = System(
-    name="bert2rnd",
-    config=Bert2RndConfig,
+    row=MODELS["bert2rnd"],
     encoder=Bert,
     spec=bert_spec,
     objectives={"translation": translation},
-    run=Bert2RndRun,
     instances=pairs,
     model=model,
     initialize=initialize_bert2rnd,

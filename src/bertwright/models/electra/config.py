@@ -104,7 +104,6 @@ class ElectraRun(BertRun):
 
     presets = PRESETS
     default_model = "electra-mini"
-    use = "embed --model {run} --input texts.txt --out vectors.npy"
     ignored = ("start",)
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)

@@ -10,12 +10,13 @@ from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.system import BERT
+from bertwright.models.catalogue import MODELS
 from bertwright.models.electra.config import ElectraConfig, ElectraRun
 from bertwright.models.electra.encoder import Electra, electra_spec
 from bertwright.models.electra.huggingface import ElectraLayout
 from bertwright.models.electra.replaced_tokens import ReplacedTokens
 from bertwright.models.system import (
-    Opened,
+    RunSources,
     initialize_as_published,
     keep_architecture,
     model_of_the_run,
@@ -52,22 +53,20 @@ def continued(config: ElectraRun, found: ElectraConfig, folder: Path) -> Any:
     return keep_architecture(config, found, folder)
 
 
-def new_model(run: ElectraRun, shards: Shards, opened: Opened) -> Any:
+def new_model(run: ElectraRun, shards: Shards, sources: RunSources) -> Any:
     """Return the configuration of a new model, without a pooler, which only a classifier reads."""
-    return replace(model_of_the_run(run, shards, opened), pooler=False)
+    return replace(model_of_the_run(run, shards, sources), pooler=False)
 
 
 ELECTRA = replace(
     BERT,
-    name="electra",
-    config=ElectraConfig,
+    row=MODELS["electra"],
     encoder=Electra,
     spec=electra_spec,
     objectives={"masked_lm": masked_lm, "replaced_tokens": ReplacedTokens},
     layout=ElectraLayout,
     layouts={},
     vocabulary=(*BERT.vocabulary, "objectives.replaced_tokens.generator.bias"),
-    run=ElectraRun,
     model=new_model,
     trained_with=trained_with,
     continued=continued,

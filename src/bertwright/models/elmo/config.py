@@ -132,7 +132,6 @@ class ElmoRun(LanguageModelRun):
 
     presets = PRESETS
     default_model = "elmo-mini"
-    use = "senses --model {run}"
 
     architecture: ElmoChanges = field(default_factory=ElmoChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""

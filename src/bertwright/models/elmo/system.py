@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from bertwright.data.shards import Shards
+from bertwright.models.catalogue import MODELS
 from bertwright.models.elmo.both_directions import BothDirections
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.elmo.encoder import Elmo, elmo_spec
 from bertwright.models.language_models import predict_frequencies, token_streams
-from bertwright.models.system import Opened, System, initialize_as_published
+from bertwright.models.system import RunSources, System, initialize_as_published
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.objective import Learner
 from bertwright.text.framing import ends_of
@@ -25,23 +26,21 @@ def both_directions(config: ElmoConfig, encoder: Encoder) -> BothDirections:
     return BothDirections(config.projection_dim, outputs, both, config.negative_samples)
 
 
-def initialize_elmo(learner: Learner, run: ElmoRun, shards: Shards, opened: Opened) -> None:
+def initialize_elmo(learner: Learner, run: ElmoRun, shards: Shards, sources: RunSources) -> None:
     """Initialize the weights as published and the output bias from the frequencies of tokens, and
     set the characters of every token of the vocabulary.
     """
-    initialize_as_published(learner, run, shards, opened)
+    initialize_as_published(learner, run, shards, sources)
     predict_frequencies(learner.objectives["next_token"].get_parameter("output.bias"), run, shards)
     tokens = load_tokenizer(shards.tokenizer_folder).tokens_of(range(shards.vocab_size))
     cast(Elmo, learner.encoder).set_tokens(tokens, ends_of(shards.special))
 
 
 ELMO = System(
-    name="elmo",
-    config=ElmoConfig,
+    row=MODELS["elmo"],
     encoder=Elmo,
     spec=elmo_spec,
     objectives={"next_token": both_directions},
-    run=ElmoRun,
     instances=token_streams,
     initialize=initialize_elmo,
 )

@@ -9,9 +9,6 @@ from bertwright.config.language_models import LanguageModelRun
 from bertwright.config.ranges import transformer
 from bertwright.config.run import Changes
 
-MODEL_TYPE = "openai-gpt"
-"""The `model_type` of GPT in a `config.json`; that of GPT-2 is its name."""
-
 
 @dataclass(frozen=True)
 class GptConfig:

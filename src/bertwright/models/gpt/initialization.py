@@ -19,7 +19,7 @@ from bertwright.config.run import RunConfig
 from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import Shards
 from bertwright.models.gpt.encoder import Gpt
-from bertwright.models.system import Opened, initialize_as_published
+from bertwright.models.system import RunSources, initialize_as_published
 from bertwright.nn.objective import Learner
 
 NORM_BIAS = 0.25
@@ -27,11 +27,11 @@ NORM_BIAS = 0.25
 vector."""
 
 
-def initialize_gpt(learner: Learner, run: RunConfig, shards: Shards, opened: Opened) -> None:
+def initialize_gpt(learner: Learner, run: RunConfig, shards: Shards, sources: RunSources) -> None:
     """Initialize all weights as published, except the mean of each token's embedding and the bias
     of the last norm, which make the model predict tokens by their frequency in the training
     text."""
-    initialize_as_published(learner, run, shards, opened)
+    initialize_as_published(learner, run, shards, sources)
     encoder = learner.encoder
     assert isinstance(encoder, Gpt)
     vectors = encoder.embeddings.token.weight

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bertwright.models.gpt.config import MODEL_TYPE, Gpt2Config, Gpt2Run, GptConfig, GptRun
+from bertwright.models.catalogue import MODELS
+from bertwright.models.gpt.config import GptConfig
 from bertwright.models.gpt.encoder import Gpt, Gpt2, gpt_spec
 from bertwright.models.gpt.huggingface import Gpt2Layout, GptLayout
 from bertwright.models.gpt.initialization import initialize_gpt
@@ -18,25 +19,20 @@ def next_token(config: GptConfig, encoder: Encoder) -> NextToken:
 
 
 GPT = System(
-    name="gpt",
-    model_type=MODEL_TYPE,
-    config=GptConfig,
+    row=MODELS["gpt"],
     encoder=Gpt,
     spec=gpt_spec,
     objectives={"next_token": next_token},
     layout=GptLayout,
-    run=GptRun,
     instances=token_streams,
     initialize=initialize_gpt,
 )
 GPT2 = System(
-    name="gpt2",
-    config=Gpt2Config,
+    row=MODELS["gpt2"],
     encoder=Gpt2,
     spec=gpt_spec,
     objectives={"next_token": next_token},
     layout=Gpt2Layout,
-    run=Gpt2Run,
     instances=token_streams,
     initialize=initialize_gpt,
 )

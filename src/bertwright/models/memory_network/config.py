@@ -50,8 +50,6 @@ class MemoryNetworkRun(RunConfig):
 
     presets = PRESETS
     default_model = "memory-network"
-    whole_documents = True
-    use = "answer --model {run} stories.txt"
 
     longest_story: int = 1024
     """Maximum number of tokens of a story."""

@@ -7,10 +7,11 @@ from torch import nn
 
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_documents
+from bertwright.models.catalogue import MODELS
 from bertwright.models.memory_network.answer import StoryAnswer
 from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
 from bertwright.models.memory_network.stories import Stories
-from bertwright.models.system import Opened, System
+from bertwright.models.system import RunSources, System
 from bertwright.models.word_vectors.encoder import WordVectors, word_vectors_spec
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.objective import Learner
@@ -28,7 +29,9 @@ def stories(run: MemoryNetworkRun, shards: Shards, split: Split, seed: int) -> S
     return Stories(shards, documents, size, run.longest_story, seed)
 
 
-def initialize(learner: Learner, run: MemoryNetworkRun, shards: Shards, opened: Opened) -> None:
+def initialize(
+    learner: Learner, run: MemoryNetworkRun, shards: Shards, sources: RunSources
+) -> None:
     """Draw every table from a normal distribution with a standard deviation of 0.1 (Sukhbaatar et
     al. 2015, section 4.2).
     """
@@ -38,12 +41,10 @@ def initialize(learner: Learner, run: MemoryNetworkRun, shards: Shards, opened: 
 
 
 MEMORY_NETWORK = System(
-    name="memory-network",
-    config=MemoryNetworkConfig,
+    row=MODELS["memory-network"],
     encoder=WordVectors,
     spec=word_vectors_spec,
     objectives={"answer": answer},
-    run=MemoryNetworkRun,
     instances=stories,
     initialize=initialize,
 )

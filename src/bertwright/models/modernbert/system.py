@@ -12,10 +12,11 @@ from bertwright.data.shards import Shards
 from bertwright.models.bert.initialization import initialize_from_counts
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.system import BERT
+from bertwright.models.catalogue import MODELS
 from bertwright.models.modernbert.config import ModernBertConfig, ModernBertRun
 from bertwright.models.modernbert.encoder import ModernBert, modernbert_spec, transform_of
 from bertwright.models.modernbert.huggingface import ModernBertLayout
-from bertwright.models.system import Opened, model_of_the_run
+from bertwright.models.system import RunSources, model_of_the_run
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
@@ -28,12 +29,14 @@ def masked_lm(config: ModernBertConfig, encoder: Encoder) -> MaskedLM:
     return MaskedLM(config, embedding, transform_of(config))
 
 
-def new_model(run: ModernBertRun, shards: Shards, opened: Opened) -> Any:
+def new_model(run: ModernBertRun, shards: Shards, sources: RunSources) -> Any:
     """Return the configuration of a new model, without a pooler, which only a classifier reads."""
-    return replace(model_of_the_run(run, shards, opened), pooler=False)
+    return replace(model_of_the_run(run, shards, sources), pooler=False)
 
 
-def initialize_all(learner: Learner, run: ModernBertRun, shards: Shards, opened: Opened) -> None:
+def initialize_all(
+    learner: Learner, run: ModernBertRun, shards: Shards, sources: RunSources
+) -> None:
     """Initialize the layers as published, and token vectors and the output bias from counts of the
     training data, unless the run says otherwise."""
     encoder, head = learner.encoder, learner.objectives["masked_lm"]
@@ -51,14 +54,12 @@ def initialize_all(learner: Learner, run: ModernBertRun, shards: Shards, opened:
 
 MODERNBERT = replace(
     BERT,
-    name="modernbert",
-    config=ModernBertConfig,
+    row=MODELS["modernbert"],
     encoder=ModernBert,
     spec=modernbert_spec,
     objectives={"masked_lm": masked_lm},
     layout=ModernBertLayout,
     layouts={},
-    run=ModernBertRun,
     model=new_model,
     initialize=initialize_all,
 )

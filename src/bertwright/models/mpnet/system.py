@@ -7,26 +7,25 @@ from typing import Any
 
 from bertwright.data.shards import Shards
 from bertwright.models.bert.encoder import bert_spec
-from bertwright.models.mpnet.config import MpnetConfig, MpnetRun
+from bertwright.models.catalogue import MODELS
+from bertwright.models.mpnet.config import MpnetRun
 from bertwright.models.mpnet.encoder import Mpnet
 from bertwright.models.mpnet.huggingface import MpnetLayout
 from bertwright.models.roberta.system import ROBERTA
-from bertwright.models.system import Opened, initialize_as_published, model_of_the_run
+from bertwright.models.system import RunSources, initialize_as_published, model_of_the_run
 
 
-def new_model(run: MpnetRun, shards: Shards, opened: Opened) -> Any:
+def new_model(run: MpnetRun, shards: Shards, sources: RunSources) -> Any:
     """Return the configuration of a new model, without a pooler, which only a classifier reads."""
-    return replace(model_of_the_run(run, shards, opened), pooler=False)
+    return replace(model_of_the_run(run, shards, sources), pooler=False)
 
 
 MPNET = replace(
     ROBERTA,
-    name="mpnet",
-    config=MpnetConfig,
+    row=MODELS["mpnet"],
     encoder=Mpnet,
     spec=bert_spec,
     layout=MpnetLayout,
-    run=MpnetRun,
     model=new_model,
     initialize=initialize_as_published,
 )

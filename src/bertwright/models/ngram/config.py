@@ -54,7 +54,6 @@ class NgramRun(RunConfig):
 
     presets = PRESETS
     default_model = "ngram"
-    use = 'generate --model {run} "A text"'
     own_loop = True
     lengths = ("epochs",)
 

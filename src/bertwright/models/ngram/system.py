@@ -36,6 +36,7 @@ from bertwright.data.loading.phases import Pass, PassBudget
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.data.token_streams import TokenStreams
+from bertwright.models.catalogue import MODELS
 from bertwright.models.ngram.config import NgramConfig, NgramRun
 from bertwright.models.ngram.count import NgramCounts, count_ngrams
 from bertwright.models.ngram.encoder import NgramContext, ngram_spec
@@ -157,12 +158,10 @@ def ngrams(config: NgramConfig, encoder: Encoder) -> Ngrams:
 
 
 NGRAM = System(
-    name="ngram",
-    config=NgramConfig,
+    row=MODELS["ngram"],
     encoder=NgramContext,
     spec=ngram_spec,
     objectives={"next_token": ngrams},
-    run=NgramRun,
     instances=token_streams,
     fit=fit,
 )

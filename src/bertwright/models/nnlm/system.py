@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bertwright.models.catalogue import MODELS
 from bertwright.models.language_models import initialize_language_model, token_streams
-from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
+from bertwright.models.nnlm.config import NnlmConfig
 from bertwright.models.nnlm.encoder import NnlmEncoder, nnlm_spec
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
@@ -16,12 +17,10 @@ def next_token(config: NnlmConfig, encoder: Encoder) -> NextToken:
 
 
 NNLM = System(
-    name="nnlm",
-    config=NnlmConfig,
+    row=MODELS["nnlm"],
     encoder=NnlmEncoder,
     spec=nnlm_spec,
     objectives={"next_token": next_token},
-    run=NnlmRun,
     instances=token_streams,
     initialize=initialize_language_model,
 )

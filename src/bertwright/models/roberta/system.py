@@ -7,13 +7,10 @@ from dataclasses import replace
 from bertwright.data.shards import Shards
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.system import BERT
+from bertwright.models.catalogue import MODELS
 from bertwright.models.roberta.config import (
-    CamembertConfig,
-    CamembertRun,
     RobertaConfig,
     RobertaRun,
-    XlmRobertaConfig,
-    XlmRobertaRun,
 )
 from bertwright.models.roberta.encoder import Roberta
 from bertwright.models.roberta.huggingface import (
@@ -21,7 +18,7 @@ from bertwright.models.roberta.huggingface import (
     RobertaLayout,
     XlmRobertaLayout,
 )
-from bertwright.models.system import Opened, model_of_the_run
+from bertwright.models.system import RunSources, model_of_the_run
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.outputs.transform import Transform
 
@@ -34,11 +31,11 @@ def masked_lm(config: RobertaConfig, encoder: Encoder) -> MaskedLM:
     return MaskedLM(config, embedding, transform)
 
 
-def new_model(run: RobertaRun, shards: Shards, opened: Opened) -> RobertaConfig:
+def new_model(run: RobertaRun, shards: Shards, sources: RunSources) -> RobertaConfig:
     """Return the configuration of a new model: its positions begin after the row of the padding
     token's id, and it has no pooler, which only a classifier reads.
     """
-    config = model_of_the_run(run, shards, opened)
+    config = model_of_the_run(run, shards, sources)
     assert isinstance(config, RobertaConfig)
     first = shards.special_id("pad") + 1
     return replace(config, first_position=first, pooler=False)
@@ -46,26 +43,20 @@ def new_model(run: RobertaRun, shards: Shards, opened: Opened) -> RobertaConfig:
 
 ROBERTA = replace(
     BERT,
-    name="roberta",
-    config=RobertaConfig,
+    row=MODELS["roberta"],
     encoder=Roberta,
     objectives={"masked_lm": masked_lm},
     layout=RobertaLayout,
     layouts={},
-    run=RobertaRun,
     model=new_model,
 )
 XLM_ROBERTA = replace(
     ROBERTA,
-    name="xlm-roberta",
-    config=XlmRobertaConfig,
+    row=MODELS["xlm-roberta"],
     layout=XlmRobertaLayout,
-    run=XlmRobertaRun,
 )
 CAMEMBERT = replace(
     ROBERTA,
-    name="camembert",
-    config=CamembertConfig,
+    row=MODELS["camembert"],
     layout=CamembertLayout,
-    run=CamembertRun,
 )

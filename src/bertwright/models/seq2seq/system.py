@@ -8,9 +8,10 @@ import torch
 
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.catalogue import MODELS
 from bertwright.models.seq2seq.config import Seq2SeqConfig, Seq2SeqRun
 from bertwright.models.seq2seq.encoder import Seq2Seq, Seq2SeqDecoder, seq2seq_spec
-from bertwright.models.system import Opened, System
+from bertwright.models.system import RunSources, System
 from bertwright.models.translation import initialize, pairs
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.objective import Learner
@@ -25,7 +26,9 @@ def translation(config: Seq2SeqConfig, encoder: Encoder) -> Translation:
     return Translation(decoder, decoder.table, config.label_smoothing)
 
 
-def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards, opened: Opened) -> None:
+def initialize_seq2seq(
+    learner: Learner, run: Seq2SeqRun, shards: Shards, sources: RunSources
+) -> None:
     """Initialize the weights as published, and copy the word vectors that a fixed source has
     (CoVe). A word without a vector gets zeros.
 
@@ -33,8 +36,8 @@ def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards, opened
         ConfigError: the word vectors have another width.
         DataError: no word of the vocabulary has a vector.
     """
-    initialize(learner, run, shards, opened)
-    words = opened.words
+    initialize(learner, run, shards, sources)
+    words = sources.words
     if words is None:
         return
     table, width = cast(Seq2Seq, learner.encoder).embeddings.weight.data, words.vectors.shape[1]
@@ -58,12 +61,10 @@ def initialize_seq2seq(learner: Learner, run: Seq2SeqRun, shards: Shards, opened
 
 
 SEQ2SEQ = System(
-    name="seq2seq",
-    config=Seq2SeqConfig,
+    row=MODELS["seq2seq"],
     encoder=Seq2Seq,
     spec=seq2seq_spec,
     objectives={"translation": translation},
-    run=Seq2SeqRun,
     instances=pairs,
     initialize=initialize_seq2seq,
 )

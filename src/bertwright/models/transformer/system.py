@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bertwright.models.catalogue import MODELS
 from bertwright.models.system import System
-from bertwright.models.transformer.config import TransformerConfig, TransformerRun
+from bertwright.models.transformer.config import TransformerConfig
 from bertwright.models.transformer.encoder import Transformer, TransformerDecoder, transformer_spec
 from bertwright.models.translation import initialize, pairs
 from bertwright.nn.encoder import Encoder
@@ -20,12 +21,10 @@ def translation(config: TransformerConfig, encoder: Encoder) -> Translation:
 
 
 TRANSFORMER = System(
-    name="transformer",
-    config=TransformerConfig,
+    row=MODELS["transformer"],
     encoder=Transformer,
     spec=transformer_spec,
     objectives={"translation": translation},
-    run=TransformerRun,
     instances=pairs,
     initialize=initialize,
 )

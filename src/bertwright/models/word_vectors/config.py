@@ -83,7 +83,6 @@ class WordVectorsRun(RunConfig):
     own_loop = True
     lengths = ("epochs", "minutes")
     ignored = ("validation.",)
-    use = "words nearest --model {run} WORD"
 
     usual_epochs: ClassVar[float] = 5.0
     """The number of passes of a run whose length is not given."""

@@ -26,17 +26,15 @@ from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.errors import MissingExtra
 from bertwright.machine import usable_cores
-from bertwright.models.system import Opened, System, initialize_as_published
+from bertwright.models.catalogue import MODELS
+from bertwright.models.system import RunSources, System, initialize_as_published
 from bertwright.models.word_vectors import corpus
 from bertwright.models.word_vectors.config import (
-    FastTextConfig,
     FastTextRun,
     GloveConfig,
     GloveRun,
-    StaticConfig,
     Word2VecConfig,
     Word2VecRun,
-    WordVectorsConfig,
 )
 from bertwright.models.word_vectors.encoder import FastText, WordVectors, word_vectors_spec
 from bertwright.models.word_vectors.model2vec import Model2VecLayout
@@ -75,9 +73,11 @@ def fit_word2vec(
     return _passes(run, shards, learner, table, words, words[:-1], budget)
 
 
-def initialize_fasttext(learner: Learner, run: FastTextRun, shards: Shards, opened: Opened) -> None:
+def initialize_fasttext(
+    learner: Learner, run: FastTextRun, shards: Shards, sources: RunSources
+) -> None:
     """Draw small random rows and compute the words' vectors from them. Outputs are zero."""
-    initialize_as_published(learner, run, shards, opened)
+    initialize_as_published(learner, run, shards, sources)
     encoder = cast(FastText, learner.encoder)
     encoder.counts.copy_(torch.from_numpy(corpus.count_words(shards)))
     encoder.set_table(*_units(encoder, shards))
@@ -182,7 +182,7 @@ def _passes(
             return
 
 
-def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, opened: Opened) -> None:
+def initialize_glove(learner: Learner, run: GloveRun, shards: Shards, sources: RunSources) -> None:
     """Draw small random vectors of words and contexts, and set the encoder's vectors to their
     sums."""
     load_kernels()
@@ -252,41 +252,32 @@ def cooccurrences(config: GloveConfig, encoder: Encoder) -> Cooccurrences:
 
 
 WORD2VEC = System(
-    name="word2vec",
-    config=Word2VecConfig,
+    row=MODELS["word2vec"],
     encoder=WordVectors,
     spec=word_vectors_spec,
     objectives={"context_words": context_words},
-    run=Word2VecRun,
     fit=fit_word2vec,
 )
 FASTTEXT = System(
-    name="fasttext",
-    config=FastTextConfig,
+    row=MODELS["fasttext"],
     encoder=FastText,
     spec=word_vectors_spec,
     objectives={"context_words": context_words},
-    run=FastTextRun,
     initialize=initialize_fasttext,
     fit=fit_fasttext,
 )
 GLOVE = System(
-    name="glove",
-    config=GloveConfig,
+    row=MODELS["glove"],
     encoder=WordVectors,
     spec=word_vectors_spec,
     objectives={"cooccurrences": cooccurrences},
-    run=GloveRun,
     initialize=initialize_glove,
     fit=fit_glove,
 )
-FROM_FILES = System(
-    name="word-vectors", config=WordVectorsConfig, encoder=WordVectors, spec=word_vectors_spec
-)
+FROM_FILES = System(row=MODELS["word-vectors"], encoder=WordVectors, spec=word_vectors_spec)
 """Vectors that `bertwright convert` read from a file of another program. No run trains them."""
 DISTILLED = System(
-    name="model2vec",
-    config=StaticConfig,
+    row=MODELS["model2vec"],
     encoder=WordVectors,
     spec=word_vectors_spec,
     layout=Model2VecLayout,

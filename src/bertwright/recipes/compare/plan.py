@@ -14,7 +14,8 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.errors import ConfigError, MissingExtra
 from bertwright.inference.word_vectors.evaluate import read_word_test
-from bertwright.models.catalogue import MODELS
+from bertwright.models.catalogue import trainable
+from bertwright.models.load import load
 from bertwright.recipes.compare.measure import seconds_of_pairs
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS, SAME, Rung
 from bertwright.recipes.compare.use import WAYS, Way
@@ -244,15 +245,12 @@ def _fits_of(config: CompareConfig, rung: Rung, seed: int, ways: Sequence[Way]) 
 
 def _bytes(rung: Rung, config: CompareConfig) -> int:
     """Return the size of a rung's model on disk in bytes, in float32."""
-    entry = MODELS[rung.system]
-    assert entry.run is not None
     size = config.word_vocab_size if rung.data.startswith("word") else config.vocab_size
     if rung.data.startswith("wordpiece"):
         size = config.vocab_size
-    run = values.from_dict(
-        entry.run, values.merge(rung.settings, {"data": "", "out": "", "model": rung.model})
-    )
-    system = entry.load()
+    keys = values.merge(rung.settings, {"data": "", "out": "", "model": rung.model})
+    run = values.from_dict(trainable()[rung.system], keys)
+    system = load(rung.system)
     with torch.device("meta"):
         learner = system.make_learner(run.model_config(size), system.heads(run))
     tensors = [*learner.parameters(), *learner.buffers()]

@@ -19,7 +19,7 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import open_shards
-from bertwright.models.catalogue import MODELS
+from bertwright.models.catalogue import trainable
 from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.objective import Learner
 from bertwright.recipes import pretrain as pretraining
@@ -41,8 +41,7 @@ def run_of(
     rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int, **length: Any
 ) -> RunConfig:
     """Return the configuration of a rung's run; `length` has the keys that set its length."""
-    entry = MODELS[rung.system]
-    assert entry.run is not None
+    kind = trainable()[rung.system]
     every = max(0.5, config.minutes_each / 4)
     wanted: dict[str, Any] = {
         "data": str(data),
@@ -54,7 +53,7 @@ def run_of(
         "log": {"every_seconds": min(5.0, max(0.5, 2 * config.minutes_each))},
         **length,
     }
-    if not entry.run.own_loop:
+    if not kind.own_loop:
         wanted["validation"] = {"every_minutes": every, "tokens": VALIDATION_TOKENS}
     given = values.merge(rung.settings, wanted)
     if rung.name == "cove":
@@ -63,7 +62,7 @@ def run_of(
     most = given.get("architecture", {}).get("output_size")
     if most is not None:
         given = values.merge(given, {"architecture": {"output_size": min(most, size)}})
-    return values.from_dict(entry.run, given)
+    return values.from_dict(kind, given)
 
 
 def train(
@@ -115,14 +114,13 @@ def write_page(run: Path, say: Callable[[str], None]) -> bool:
 
 def _length(rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int) -> dict[str, Any]:
     """Return the length of a run as keys of its configuration."""
-    entry = MODELS[rung.system]
-    assert entry.run is not None
-    if not entry.run.own_loop:
+    kind = trainable()[rung.system]
+    if not kind.own_loop:
         if config.tokens is None:
             return {"minutes": config.minutes_each}
         run = run_of(rung, config, data, out, seed)
         return {"steps": max(1, round(config.tokens / run.batch.tokens))}
-    if "minutes" not in entry.run.lengths:
+    if "minutes" not in kind.lengths:
         return {}
     if config.tokens is None:
         return {"epochs": float(rung.passes), "minutes": config.minutes_each}

@@ -24,8 +24,8 @@ from bertwright.labelled.examples import (
     TaggingExample,
     TextExample,
 )
-from bertwright.models.catalogue import system_of_config
 from bertwright.models.layout import Layout
+from bertwright.models.load import system_of_config
 from bertwright.nn.features import layer_numbers
 from bertwright.nn.objective import Learner
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec
@@ -128,7 +128,7 @@ def save(
             card(
                 results,
                 environment,
-                system.name,
+                system.row.name,
                 system.layout is not Layout,
                 example_texts(setups[0].dev.examples),
                 learner.encoder.spec.pooled,

@@ -28,7 +28,7 @@ from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.finetune import FinetuneConfig, rates_of
 from bertwright.errors import ConfigError, Interrupted
 from bertwright.machine import keep_few_kernels, keep_freed_memory
-from bertwright.models.catalogue import system_of_config
+from bertwright.models.load import continues_texts, system_of_config, system_that
 from bertwright.nn.objective import Learner, Objective
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import run_folder
@@ -223,6 +223,8 @@ def new_learner(
             f"language_model is {config.language_model:g}, but {folder} is no language model that "
             "predicts the next token; leave it out, or pass a GPT or an AWD-LSTM"
         )
+    if any(kind_of(task.kind).generates for task in tasks.values()):
+        system_that(continues_texts, architecture, "generation")
     loaded = checkpoint.load(folder, auxiliary, generator, architecture, tasks=tasks)
     learner = loaded.learner
     spell_unknown_words(setups[0].train.tokenizer, learner.encoder)

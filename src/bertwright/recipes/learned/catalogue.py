@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bertwright.models.catalogue import system_of
+from bertwright.models.catalogue import row_of
 from bertwright.recipes.learned.run import FinishedRun
 from bertwright.report.verdict import Verdict, pretraining_verdict
 
@@ -98,7 +98,7 @@ LEARNED: dict[str, Callable[[], Page]] = {
 
 def page_of(run: FinishedRun) -> Page:
     """Return the page of a run's system."""
-    load = LEARNED.get(system_of(run.config).name, _plain)
+    load = LEARNED.get(row_of(run.config).name, _plain)
     return load()
 
 

@@ -16,7 +16,7 @@ from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.inference.model import Model, load
-from bertwright.models.catalogue import system_of
+from bertwright.models.load import system_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 
 COUNTED_TOKENS = 8_000_000
