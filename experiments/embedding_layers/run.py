@@ -21,9 +21,9 @@ import numpy.typing as npt
 from scipy.stats import spearmanr
 
 from bertwright.config.vectors import Pooling, VectorConfig
+from bertwright.inference.files.fit_whitening import Moments
 from bertwright.inference.model import load
 from bertwright.inference.vectors.embed import normalized
-from bertwright.inference.vectors.fit_whitening import Moments
 
 Floats = npt.NDArray[np.float32]
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max", "weighted")

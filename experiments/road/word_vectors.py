@@ -21,9 +21,9 @@ import numpy as np
 
 from bertwright.config import values
 from bertwright.data.shards import Shards, open_shards
+from bertwright.inference.vectors.words import WordTable
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.inference.word_vectors.words import WordTable
 from bertwright.models.catalogue import MODELS, system_of_model, trainable
 from bertwright.models.word_vectors.corpus import chunks, count_words
 from bertwright.recipes.pretrain import pretrain

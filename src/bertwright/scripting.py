@@ -32,8 +32,8 @@ from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.console import bar, say, step_bars
 from bertwright.data.build import build_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
+from bertwright.inference.files.predictions import evaluate_file
 from bertwright.inference.model import Model, load
-from bertwright.inference.predict_file import evaluate_file
 from bertwright.labelled.source import Rows
 from bertwright.labelled.tables.columns import make_columns
 from bertwright.models.catalogue import row_of, system_and_preset, trainable

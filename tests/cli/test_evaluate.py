@@ -10,7 +10,7 @@ import pytest
 
 import bertwright
 from bertwright.config.task import TaskConfig
-from bertwright.inference.predict_file import reading
+from bertwright.inference.files.predictions import reading
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.tables.columns import Columns
 from bertwright.tasks.catalogue import kind_of

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 import bertwright
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.vectors.distill import distill, principal, weights
+from bertwright.inference.distill import distill, principal, weights
 
 TEXTS = ["a b the c", "b,", "", "d é the"]
 

@@ -17,7 +17,7 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
-from bertwright.inference.vectors.sklearn import BertVectors
+from bertwright.inference.sklearn import BertVectors
 from bertwright.inference.vectors.whitening import Whitening
 
 TEXTS = ["a b", "c d", "a a b", "c d d"] * 3

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.vectors.fit_whitening import Moments
+from bertwright.inference.files.fit_whitening import Moments
 from bertwright.inference.vectors.whitening import Whitening, load_whitening
 
 

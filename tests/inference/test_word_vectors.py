@@ -14,9 +14,9 @@ from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from bertwright.inference.vectors.embed import Embedder
+from bertwright.inference.vectors.words import WordTable
 from bertwright.inference.word_vectors.evaluate import evaluate_words, read_word_test
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.inference.word_vectors.words import WordTable
 from bertwright.models.word_vectors import fasttext_file
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.models.word_vectors.files import NamedVectors, write_binary

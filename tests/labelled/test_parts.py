@@ -6,7 +6,7 @@ import pytest
 
 from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import DataError
-from bertwright.inference.text_files import open_texts
+from bertwright.inference.files.texts import open_texts
 from bertwright.recipes.finetune.setup import read_split
 from bertwright.tasks.catalogue import kind_of
 from tests.labelled.conftest import parse, parse_stream

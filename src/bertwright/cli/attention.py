@@ -83,7 +83,7 @@ def _measure(
     from bertwright.inference.attention.coreference import score_coreference
     from bertwright.inference.attention.measures import measure_heads
     from bertwright.inference.attention.syntax import score_syntax
-    from bertwright.inference.text_files import open_texts
+    from bertwright.inference.files.texts import open_texts
     from bertwright.text.treebank.dependencies import dependencies_of
     from bertwright.text.treebank.trees import read_trees
 

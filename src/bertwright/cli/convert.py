@@ -145,7 +145,7 @@ def _distill(
     """Distil a model into a table of token vectors, and print their number and width."""
     if average is not None:
         raise ConfigError("--average writes a checkpoint with layers: convert that to static then")
-    from bertwright.inference.vectors.distill import distill
+    from bertwright.inference.distill import distill
 
     with bar("Encoding the vocabulary", "tokens") as on_progress:
         table = distill(source, out, dimensions, overwrite, on_progress)

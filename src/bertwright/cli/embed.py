@@ -24,9 +24,9 @@ from bertwright.errors import ConfigError
 from bertwright.text.tokenizer.file_words import coverage
 
 if TYPE_CHECKING:
-    from bertwright.inference.text_files import Texts
+    from bertwright.inference.files.texts import Texts
+    from bertwright.inference.files.vectors import Embedded
     from bertwright.inference.vectors.embed import Embedder
-    from bertwright.inference.vectors.embed_file import Embedded
 
 
 def embed(
@@ -60,7 +60,7 @@ def embed(
     if tokens and dimensions is not None:
         raise ConfigError("--dimensions is for vectors of texts; leave it out with --pooling none")
     from bertwright.checkpoint.missing import refuse_missing_model
-    from bertwright.inference.vectors.vector_files import check_suffix, scales_path
+    from bertwright.inference.files.stored_vectors import check_suffix, scales_path
 
     refuse_missing_model(model)
     check_suffix(out, tokens)
@@ -69,7 +69,7 @@ def embed(
     if dtype == "int8":
         refuse_existing(scales_path(out), overwrite or resume)
     texts = options.open_texts(input)
-    from bertwright.inference.vectors.embed_file import embed_file
+    from bertwright.inference.files.vectors import embed_file
 
     embedder, settings = make_embedder(
         model, texts, options, normalize=normalize, dimensions=dimensions, whitening=whitening

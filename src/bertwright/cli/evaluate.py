@@ -86,7 +86,7 @@ def evaluate(
     columns = make_columns(options.text, options.text2, label)
     look_for_columns(data, columns, options.format)
     if model is not None and Path(data).exists():
-        from bertwright.inference.vectors.retrieval import find_judgements
+        from bertwright.inference.files.retrieval import find_judgements
 
         judgements = find_judgements(data)
         if judgements is not None:
@@ -107,7 +107,7 @@ def evaluate(
 
     refuse_missing(data)
     if predictions is not None and kind is not None:
-        from bertwright.inference.prediction_files import evaluate_predictions
+        from bertwright.inference.files.scored_predictions import evaluate_predictions
         from bertwright.labelled.file import ReadOptions
 
         reading = ReadOptions(
@@ -127,14 +127,14 @@ def evaluate(
             bleu_tokenize=bleu_tokenize,
         )
     else:
+        from bertwright.inference.files.predictions import evaluate_file
         from bertwright.inference.model import load
-        from bertwright.inference.predict_file import evaluate_file
         from bertwright.recipes.finetune.training_file import compare_with_training
 
         loaded = load(model or "", device=options.device)
         with bar("Predicting", "tokens") as on_progress:
             if of_vectors:
-                from bertwright.inference.vectors.pairs import evaluate_vectors
+                from bertwright.inference.files.pairs import evaluate_vectors
 
                 found = evaluate_vectors(
                     loaded,
@@ -226,8 +226,8 @@ def _evaluate_search(
     model: str, judgements: Path, intervals: bool, out: Path | None, options: LabelledOptions
 ) -> None:
     """Evaluate the vectors of a model on a retrieval task, with TF-IDF and BM25 as baselines."""
+    from bertwright.inference.files.retrieval import evaluate_search
     from bertwright.inference.model import load
-    from bertwright.inference.vectors.retrieval import evaluate_search
 
     embedder = load(model, device=options.device).embedder()
     for note in embedder.notes:

@@ -63,7 +63,7 @@ def _export(runtime: Literal["onnx", "openvino"], options: Options) -> None:
         raise ConfigError("--sample is for --int8; leave it out, or pass both")
     texts = None
     if options.sample is not None:
-        from bertwright.inference.text_files import open_texts
+        from bertwright.inference.files.texts import open_texts
 
         opened = open_texts(str(options.sample), option="--sample")
         texts = [text for each, _ in opened.rows if (text := str(each).strip())]

@@ -73,7 +73,7 @@ def given_texts(
         raise ConfigError("expected texts or --input FILE, and not both")
     if file is None:
         return [texts], len(texts)
-    from bertwright.inference.text_files import open_texts
+    from bertwright.inference.files.texts import open_texts
 
     opened = open_texts(file, column, longest=LONGEST_TEXT)
     return ([str(each) for each in group] for group in opened.groups(512)), opened.total

@@ -102,8 +102,8 @@ def parse(
     from bertwright.checkpoint.missing import refuse_missing_model
 
     refuse_missing_model(model)
+    from bertwright.inference.files.texts import chunks
     from bertwright.inference.model import load
-    from bertwright.inference.text_files import chunks
     from bertwright.inference.translation import parse as parser
     from bertwright.inference.translation.translate import TEXTS
     from bertwright.text.treebank.trees import read_trees

@@ -67,7 +67,7 @@ def perplexity(
     refuse_existing(out, overwrite)
     from bertwright.checkpoint.missing import refuse_missing_model
     from bertwright.config.corpus import CorpusConfig
-    from bertwright.inference.text_files import open_minimal_pairs
+    from bertwright.inference.files.texts import open_minimal_pairs
     from bertwright.text.corpus.find import find_files
 
     refuse_missing_model(*model)
@@ -76,7 +76,7 @@ def perplexity(
     for given in (files, tune, spelling):
         if given:
             find_files([given] if isinstance(given, str) else given)
-    from bertwright.inference import perplexity as recipe
+    from bertwright.inference.files import perplexity as recipe
     from bertwright.inference.model import load
 
     models = [load(each, device) for each in model]
@@ -135,7 +135,7 @@ def perplexity(
 
 def _check_spelling(spelling: str | None, models: Sequence[Model], pairs: str | None) -> None:
     """Raise ConfigError if --spelling is given but would not be used."""
-    from bertwright.inference.perplexity import have_one_vocabulary
+    from bertwright.inference.files.perplexity import have_one_vocabulary
 
     if spelling is not None and (pairs is not None or have_one_vocabulary(models)):
         raise ConfigError(
@@ -162,7 +162,7 @@ def _compared(
     """
     from bertwright.config.corpus import CorpusConfig
     from bertwright.config.tokenizer import TokenizerConfig
-    from bertwright.inference.perplexity import have_one_vocabulary, side_by_side
+    from bertwright.inference.files.perplexity import have_one_vocabulary, side_by_side
     from bertwright.inference.spelling import Spelling
     from bertwright.text.corpus.report import CorpusReport
     from bertwright.text.tokenizer.train import count_corpus

@@ -41,7 +41,7 @@ def predict(
         out: File to write: .csv or .tsv for a table, any other name for JSON lines; - for JSON
             lines on standard output.
     """
-    from bertwright.inference.prediction_rows import form_of
+    from bertwright.inference.files.prediction_rows import form_of
 
     if bool(texts) == (input is not None):
         raise ConfigError("expected texts or --input FILE, and not both")
@@ -61,8 +61,8 @@ def predict(
         refuse_missing(input)
         look_for_columns(input, Columns(options.text, options.text2), options.format)
     refuse_missing_model(model)
+    from bertwright.inference.files.predictions import predict_file, rows_of_texts
     from bertwright.inference.model import load
-    from bertwright.inference.predict_file import predict_file, rows_of_texts
 
     loaded = load(model, device=options.device, exported=exported)
     task = loaded.tasks[loaded.task_name(options.task)]

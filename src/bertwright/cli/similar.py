@@ -70,8 +70,8 @@ def similar(
         missing += ['a query, as "what to look for"'] * (not queries)
         raise ConfigError(f"missing {', and '.join(missing)}")
     from bertwright.checkpoint.missing import refuse_missing_model
-    from bertwright.inference.text_files import open_texts
-    from bertwright.inference.vectors.vector_files import read_vectors
+    from bertwright.inference.files.stored_vectors import read_vectors
+    from bertwright.inference.files.texts import open_texts
 
     if vectors is not None and corpus_prompt is not None:
         raise ConfigError(
@@ -81,8 +81,8 @@ def similar(
     refuse_missing_model(model)
     opened = open_texts(corpus, text, option="--corpus")
     stored, scales = (None, None) if vectors is None else read_vectors(vectors)
+    from bertwright.inference.files.similar import nearest, strangest
     from bertwright.inference.model import load
-    from bertwright.inference.vectors.similar import nearest, strangest
 
     loaded = load(model).embedder(precision=precision)
     for note in loaded.notes:
@@ -153,16 +153,16 @@ def _mine(
     refuse_suffix(out, *JSON_LINES)
     refuse_existing(out, overwrite)
     from bertwright.checkpoint.missing import refuse_missing_model
-    from bertwright.inference.text_files import open_texts
-    from bertwright.inference.vectors.mined_pairs import read_pairs, write_mined
+    from bertwright.inference.files.mined_pairs import read_pairs, write_mined
+    from bertwright.inference.files.texts import open_texts
 
     refuse_missing_model(model)
     rows = read_pairs(pairs)
     texts = None
     if corpus is not None:
         texts = [str(each) for each, _ in open_texts(corpus, text, option="--corpus").rows]
+    from bertwright.inference.files.mining import mine
     from bertwright.inference.model import load
-    from bertwright.inference.vectors.mining import mine
 
     embedder = load(model).embedder(precision=precision)
     with bar("Embedding", "tokens") as on_progress:

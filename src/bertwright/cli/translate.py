@@ -70,8 +70,8 @@ def translate(
 
         _, sources, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
         total, references = len(sources), list(given)
+    from bertwright.inference.files.texts import chunks
     from bertwright.inference.model import load
-    from bertwright.inference.text_files import chunks
     from bertwright.inference.translation import translate as translation
 
     if reference is not None:

@@ -17,7 +17,7 @@ from bertwright.console import say
 from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:
-    from bertwright.inference.text_files import Texts
+    from bertwright.inference.files.texts import Texts
     from bertwright.inference.vectors.embed import Embedder
 
 SAMPLE = 128
@@ -110,7 +110,7 @@ class VectorOptions:
 
     def open_texts(self, path: str, color: str | None = None) -> Texts:
         """Open the file of texts; `color` is the column that colours a plot."""
-        from bertwright.inference.text_files import open_texts
+        from bertwright.inference.files.texts import open_texts
 
         return open_texts(path, self.text, self.text2, color, self.bad_rows)
 
@@ -140,8 +140,8 @@ def make_embedder(
         The embedder, and the arguments of `Model.embedder` with which another process makes the
         same embedder.
     """
+    from bertwright.inference.files.texts import chunks
     from bertwright.inference.model import load
-    from bertwright.inference.text_files import chunks
     from bertwright.inference.vectors.whitening import load_whitening
 
     loaded = load(model)

@@ -51,7 +51,7 @@ def whiten(
 
     refuse_missing_model(model)
     texts = options.open_texts(input)
-    from bertwright.inference.vectors.fit_whitening import fit_whitening
+    from bertwright.inference.files.fit_whitening import fit_whitening
 
     embedder, _ = make_embedder(model, texts, options, normalize=False)
     with bar("Embedding", "texts") as on_progress:

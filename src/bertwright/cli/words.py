@@ -16,7 +16,7 @@ from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:
     from bertwright.arrays import Float32s
-    from bertwright.inference.word_vectors.words import WordTable
+    from bertwright.inference.vectors.words import WordTable
 
 Vectors = Annotated[
     Path, Parameter(help="A run, a folder of a model, or a file of vectors (.vec, .txt, .bin).")

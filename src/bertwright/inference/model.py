@@ -54,13 +54,13 @@ from bertwright.inference.encode import (
     parts_of,
     tokenize,
 )
+from bertwright.inference.files.texts import chunks
 from bertwright.inference.inputs import make_examples
-from bertwright.inference.text_files import chunks
 from bertwright.inference.translation.parse import Parsed, parse
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
 from bertwright.inference.vectors.embed import Embedder, layer_tuple
 from bertwright.inference.vectors.whitening import Whitening, load_whitening
-from bertwright.inference.word_vectors.words import WordTable
+from bertwright.inference.vectors.words import WordTable
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent

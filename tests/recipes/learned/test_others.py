@@ -12,7 +12,7 @@ import pytest
 from bertwright.data.shards import open_shards
 from bertwright.inference.attention.maps import AttentionMaps
 from bertwright.inference.senses import WordUsage
-from bertwright.inference.word_vectors.words import WordTable
+from bertwright.inference.vectors.words import WordTable
 from bertwright.recipes.examine import read_run_config, write_findings
 from bertwright.recipes.learned import layers, translation, word_vectors
 from bertwright.recipes.learned.run import FinishedRun, training_documents

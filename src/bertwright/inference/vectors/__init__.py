@@ -1,1 +1,1 @@
-"""Compute vectors of texts; write, whiten, compare and evaluate them."""
+"""Compute vectors of texts, whiten and compare them; look up words in tables of vectors."""

@@ -6,7 +6,7 @@ cosine; whitened vectors do not.
 
     x' = (x - mean) K,   K = U diag(1 / sqrt(s)),   U diag(s) U^T = covariance
 
-The first k columns of K (largest s) reduce the dimension. `inference/vectors/fit_whitening.py` fits
+The first k columns of K (largest s) reduce the dimension. `inference/files/fit_whitening.py` fits
 the mean and K; this file applies, saves and loads them. Letters: n vectors, W their width, k the
 width of a whitened vector.
 """

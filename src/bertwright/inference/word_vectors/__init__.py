@@ -1,1 +1,1 @@
-"""Tables with one vector for each word: look up, compare and evaluate the vectors."""
+"""Open tables with one vector for each word, and evaluate them."""

@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 
 from bertwright.arrays import Float64s
 from bertwright.errors import DataError
-from bertwright.inference.word_vectors.words import WordTable
+from bertwright.inference.vectors.words import WordTable
 from bertwright.models.word_vectors.files import NUMBER
 from bertwright.rows.lines import numbered_lines
 from bertwright.tasks.metrics import DECIMALS, Statistic, bootstrap, value

@@ -20,7 +20,7 @@ from bertwright.checkpoint import checkpoint, sources
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import Model, load
-from bertwright.inference.word_vectors.words import WordTable, no_vector
+from bertwright.inference.vectors.words import WordTable, no_vector
 from bertwright.models.word_vectors import fasttext_file
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.models.word_vectors.encoder import mean_rows

@@ -11,10 +11,10 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 
 from bertwright.errors import DataError
+from bertwright.inference.files.perplexity import minimal_pairs, side_by_side
+from bertwright.inference.files.texts import open_minimal_pairs
 from bertwright.inference.model import Model
-from bertwright.inference.perplexity import minimal_pairs, side_by_side
 from bertwright.inference.senses import read_usages, score_words, vectors_of_usages
-from bertwright.inference.text_files import open_minimal_pairs
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.recipes.compare.rungs import Rung

@@ -26,9 +26,9 @@ from bertwright.config.compare import CompareConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
 from bertwright.config.task import TaskConfig
 from bertwright.errors import BertwrightError, ConfigError
+from bertwright.inference.files.pairs import predict_pairs
+from bertwright.inference.files.predictions import evaluate_file
 from bertwright.inference.model import Model, load
-from bertwright.inference.predict_file import evaluate_file
-from bertwright.inference.vectors.pairs import predict_pairs
 from bertwright.labelled.examples import Example
 from bertwright.labelled.tables.columns import make_columns
 from bertwright.progress import silent

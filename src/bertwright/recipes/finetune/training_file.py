@@ -19,8 +19,8 @@ from bertwright.config.finetune import TaskFilesConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.values import from_dict, keys_of
 from bertwright.errors import BertwrightError, DataError
+from bertwright.inference.files.predictions import Comparison
 from bertwright.inference.model import Model
-from bertwright.inference.predict_file import Comparison
 from bertwright.labelled.examples import Example
 from bertwright.labelled.source import Rows
 from bertwright.progress import silent

@@ -29,8 +29,8 @@ from bertwright.atomic import atomic_file
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.files.predictions import evaluate_file, predict_file
 from bertwright.inference.model import Model, load
-from bertwright.inference.predict_file import evaluate_file, predict_file
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune import results as task_results
 from bertwright.recipes.finetune.run import finetune

@@ -17,9 +17,9 @@ import numpy as np
 
 from bertwright.arrays import Int64s
 from bertwright.errors import BertwrightError
+from bertwright.inference.vectors.words import WordTable
 from bertwright.inference.word_vectors.evaluate import WordTestResult, evaluate_words
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.inference.word_vectors.words import WordTable
 from bertwright.recipes.learned.run import FinishedRun, training_documents
 from bertwright.report import sections
 from bertwright.report.numbers import number

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.rows.lines import EXTRACT
 from bertwright.rows.compressed import COMPRESSED_SUFFIXES
+from bertwright.rows.lines import EXTRACT
 from bertwright.rows.open import nearest_name
 
 TEXT_SUFFIXES = (".txt", ".text")

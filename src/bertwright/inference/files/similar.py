@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from bertwright.arrays import Float32s, Int64s
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.files.stored_vectors import decode
 from bertwright.inference.vectors.embed import normalized
-from bertwright.inference.vectors.vector_files import decode
 
 BLOCK = 1 << 16
 """The number of vectors of the corpus that are compared at once."""

@@ -1,7 +1,7 @@
 """Evaluate the vectors of any model on pairs of texts that are scored, labelled or belong together.
 
-A model with a similarity task is evaluated by its task (`inference/predict_file.py`), which gives
-the same metrics; this file is for models that were not fine-tuned for similarity.
+A model with a similarity task is evaluated by its task (`predictions.py`), which gives the same
+metrics; this file is for models that were not fine-tuned for similarity.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from bertwright.arrays import Float32s
 from bertwright.config.task import Form, SimilarityConfig, TaskConfig
+from bertwright.inference.files.predictions import evaluated
 from bertwright.inference.model import Model
-from bertwright.inference.predict_file import evaluated
 from bertwright.inference.vectors.embed import normalized
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.file import ReadOptions

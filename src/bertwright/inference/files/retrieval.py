@@ -31,8 +31,8 @@ import numpy as np
 from bertwright.arrays import Float64s, Int64s
 from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
 from bertwright.errors import DataError, shorten
+from bertwright.inference.files.similar import nearest
 from bertwright.inference.vectors.embed import Embedder
-from bertwright.inference.vectors.similar import nearest
 from bertwright.progress import OnProgress, silent
 from bertwright.rows.open import open_bytes
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_scorer

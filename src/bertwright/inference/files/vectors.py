@@ -1,6 +1,6 @@
 """Write the vectors of a file of texts to a file, for `bertwright embed`.
 
-Texts are read in parts (`text_files.bounded`), so that memory does not grow with the file or with
+Texts are read in parts (`texts.bounded`), so that memory does not grow with the file or with
 the length of its texts. The vectors of a part are written in the order of the file
 (`vector_parts.py`), so that a killed run continues after them. On a cluster, the workers compute
 the vectors of the parts, and this process writes them.
@@ -25,11 +25,11 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.backends.plain import ExportedBackend
 from bertwright.inference.encode import Text
+from bertwright.inference.files.stored_vectors import Coder, Stored, check_suffix, scales_path
+from bertwright.inference.files.texts import AT_ONCE, CHARACTERS_AT_ONCE, Texts, bounded
+from bertwright.inference.files.vector_parts import PartWriter, key_path
 from bertwright.inference.model import load
-from bertwright.inference.text_files import AT_ONCE, CHARACTERS_AT_ONCE, Texts, bounded
 from bertwright.inference.vectors.embed import Embedder
-from bertwright.inference.vectors.vector_files import Coder, Stored, check_suffix, scales_path
-from bertwright.inference.vectors.vector_parts import PartWriter, key_path
 from bertwright.machine import keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order

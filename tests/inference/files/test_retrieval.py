@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 import bertwright
 from bertwright.cli.app import run
 from bertwright.errors import DataError
-from bertwright.inference.vectors.mining import mine
-from bertwright.inference.vectors.retrieval import (
+from bertwright.inference.files.mining import mine
+from bertwright.inference.files.retrieval import (
     figures_of_queries,
     figures_of_query,
     find_judgements,

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import BleuTokenize, Form, TaskConfig
 from bertwright.errors import ConfigError, DataError, shorten
+from bertwright.inference.files.prediction_rows import Rows as PredictionRows
+from bertwright.inference.files.prediction_rows import RowWriter, row_of
 from bertwright.inference.model import Model
-from bertwright.inference.prediction_rows import Rows as PredictionRows
-from bertwright.inference.prediction_rows import RowWriter, row_of
 from bertwright.labelled.examples import Example
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples

@@ -15,7 +15,7 @@ from typing import Any
 
 from bertwright.config.task import BleuTokenize, TaskConfig
 from bertwright.errors import DataError, shorten
-from bertwright.inference.predict_file import evaluated, with_bleu_tokenizer
+from bertwright.inference.files.predictions import evaluated, with_bleu_tokenizer
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples

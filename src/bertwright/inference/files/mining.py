@@ -14,8 +14,8 @@ import numpy as np
 
 from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
 from bertwright.errors import ConfigError
+from bertwright.inference.files.similar import nearest
 from bertwright.inference.vectors.embed import Embedder, normalized
-from bertwright.inference.vectors.similar import nearest
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.progress import OnProgress, silent
 

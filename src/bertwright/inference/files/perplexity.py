@@ -23,10 +23,10 @@ import numpy as np
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.files.texts import chunks, open_minimal_pairs
 from bertwright.inference.model import Model
 from bertwright.inference.score import TextScore, best_weights, is_pseudo, mix, score_ids
 from bertwright.inference.spelling import Spelling, unknown_words, vocabulary_words
-from bertwright.inference.text_files import chunks, open_minimal_pairs
 from bertwright.progress import OnProgress, silent
 from bertwright.rows.open import size_on_disk
 from bertwright.text.corpus.find import find_files

@@ -13,7 +13,7 @@ import numpy as np
 
 from bertwright.arrays import Float32s, Float64s
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.text_files import Texts, bounded
+from bertwright.inference.files.texts import Texts, bounded
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.inference.vectors.whitening import Whitening
 from bertwright.progress import OnProgress, silent

@@ -29,14 +29,14 @@ from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
 from bertwright.inference.backends.plain import Backend, ExportedBackend, LayerBatch
 from bertwright.inference.encode import Ids, Positions
+from bertwright.inference.files.fit_whitening import fit_whitening
+from bertwright.inference.files.similar import nearest
+from bertwright.inference.files.stored_vectors import Coder, decode, read_vectors, scales_path
+from bertwright.inference.files.texts import open_texts
+from bertwright.inference.files.vector_parts import key_path, parts_path
+from bertwright.inference.files.vectors import Embedded, embed_file
 from bertwright.inference.model import load
-from bertwright.inference.text_files import open_texts
 from bertwright.inference.vectors.embed import Embedder
-from bertwright.inference.vectors.embed_file import Embedded, embed_file
-from bertwright.inference.vectors.fit_whitening import fit_whitening
-from bertwright.inference.vectors.similar import nearest
-from bertwright.inference.vectors.vector_files import Coder, decode, read_vectors, scales_path
-from bertwright.inference.vectors.vector_parts import key_path, parts_path
 from bertwright.inference.vectors.whitening import Whitening
 from tests.raising import raises
 from tests.small_bert import write_model
@@ -215,8 +215,8 @@ import os, signal, sys
 from pathlib import Path
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import load
-from bertwright.inference.text_files import open_texts
-from bertwright.inference.vectors.embed_file import embed_file
+from bertwright.inference.files.texts import open_texts
+from bertwright.inference.files.vectors import embed_file
 
 def on_progress(done, total):
     if done >= 12:
@@ -261,7 +261,7 @@ def test_rows_need_their_space_once(
             left.append(len(list(path.parent.glob("0000?"))))
         return real(path)
 
-    monkeypatch.setattr("bertwright.inference.vectors.vector_parts.sha256_file", of_whole)
+    monkeypatch.setattr("bertwright.inference.files.vector_parts.sha256_file", of_whole)
     embed(out, at_once=5)
     assert left == [twice]
 
@@ -592,7 +592,7 @@ def test_long_texts_make_parts_smaller(
     path = tmp_path / "in.txt"
     path.write_text("a b\n" * 4 + "a b c d e\n" + "a b\n" * 3, encoding="utf-8")
     for name in ("CHARACTERS_AT_ONCE", "TOKENS_CHARACTERS_AT_ONCE"):
-        monkeypatch.setattr(f"bertwright.inference.vectors.embed_file.{name}", 7)
+        monkeypatch.setattr(f"bertwright.inference.files.vectors.{name}", 7)
     done: list[int] = []
     embed_file(
         embedder,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.inference.vectors import similar
-from bertwright.inference.vectors.similar import nearest, strangest
-from bertwright.inference.vectors.vector_files import Coder, Stored
+from bertwright.inference.files import similar
+from bertwright.inference.files.similar import nearest, strangest
+from bertwright.inference.files.stored_vectors import Coder, Stored
 
 
 def vectors(count: int, width: int = 13) -> np.ndarray:

@@ -38,7 +38,7 @@ from numpy.lib import format as npy
 from bertwright.atomic import atomic_file, sha256_file, sync_file
 from bertwright.config.values import differing_keys
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
-from bertwright.inference.vectors.vector_files import Coder, scales_path
+from bertwright.inference.files.stored_vectors import Coder, scales_path
 
 if TYPE_CHECKING:  # it imports torch
     from bertwright.inference.encode import Text

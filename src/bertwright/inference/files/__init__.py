@@ -1,0 +1,1 @@
+"""A file in, a file out: texts, vectors, predictions, perplexity, retrieval, pairs."""
