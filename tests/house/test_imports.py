@@ -72,6 +72,17 @@ MADE_OF_OTHERS = {
 """(model, the model that it may import): those that are made of others."""
 
 
+INFERENCE = (
+    {"encode", "inputs", "spelling"},
+    {"backends"},
+    {"fill", "generate", "next_sentence", "score", "translation"},
+    {"attention", "vectors"},
+    {"model"},
+    {"distill", "files", "senses", "sklearn", "stories", "word_vectors"},
+)
+"""The files and folders of `inference/` from below: each imports only from lower rows."""
+
+
 def go_down(module: Module) -> Iterator[str]:
     for found in imports(module.name):
         if not found.module.startswith("bertwright"):
@@ -93,6 +104,21 @@ def go_down(module: Module) -> Iterator[str]:
             and (module.part, target.part) not in BESIDE
         ):
             yield f"{where}: {module.part} must not import {target.part}"
+
+
+def go_down_inside_inference(module: Module) -> Iterator[str]:
+    rows = {name: row for row, names in enumerate(INFERENCE) for name in names}
+    if module.part != "inference" or module.name == "bertwright.inference":
+        return
+    own = module.name.split(".")[2]
+    if own not in rows:
+        yield f"{module.place}: {own} has no row in `INFERENCE`"
+        return
+    for found in imports(module.name):
+        if found.module.startswith("bertwright.inference.") and not found.typing_only:
+            theirs = found.module.split(".")[2]
+            if theirs != own and rows[theirs] >= rows[own]:
+                yield f"{module.place}:{found.line}: {own} must not import {theirs}"
 
 
 def come_from_the_file(module: Module) -> Iterator[str]:
@@ -196,6 +222,7 @@ def do_not_import_torch(module: Module) -> Iterator[str]:
 
 RULES = (
     go_down,
+    go_down_inside_inference,
     come_from_the_file,
     do_not_know_their_siblings,
     go_by_the_interface,

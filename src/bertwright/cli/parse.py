@@ -102,7 +102,7 @@ def parse(
     from bertwright.checkpoint.missing import refuse_missing_model
 
     refuse_missing_model(model)
-    from bertwright.inference.files.texts import chunks
+    from bertwright.inference.encode import chunks
     from bertwright.inference.model import load
     from bertwright.inference.translation import parse as parser
     from bertwright.inference.translation.translate import TEXTS

@@ -70,7 +70,7 @@ def translate(
 
         _, sources, given = zip(*read_pairs(Path(input), Path(reference)), strict=True)
         total, references = len(sources), list(given)
-    from bertwright.inference.files.texts import chunks
+    from bertwright.inference.encode import chunks
     from bertwright.inference.model import load
     from bertwright.inference.translation import translate as translation
 

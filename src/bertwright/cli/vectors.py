@@ -4,7 +4,7 @@ the model that makes them, and the messages about the texts."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -140,7 +140,6 @@ def make_embedder(
         The embedder, and the arguments of `Model.embedder` with which another process makes the
         same embedder.
     """
-    from bertwright.inference.files.texts import chunks
     from bertwright.inference.model import load
     from bertwright.inference.vectors.whitening import load_whitening
 
@@ -171,7 +170,7 @@ def make_embedder(
         say(f"before every text: {config.prompt!r}")
     sample = []
     if (options.backend, options.precision) != ("torch", "fp32"):
-        first = next(chunks(texts.rows, SAMPLE), [])
+        first = list(islice(texts.rows, SAMPLE))
         texts.rows = chain(first, texts.rows)
         sample = [text for text, _ in first]
     settings: dict[str, Any] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from numbers import Integral
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import split, truncate_pair
 
+T = TypeVar("T")
 Text = str | tuple[str, str]
 """A text or a pair of texts."""
 Ids = Sequence[Sequence[int]]
@@ -112,6 +114,12 @@ def tokenize(
             if tokenized.segments is not None:
                 tokenized.segments.append(framing.segments(*map(len, window)) or [0])
     return tokenized
+
+
+def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of `size` rows; the last one may be shorter."""
+    while chunk := list(islice(rows, size)):
+        yield chunk
 
 
 def listed(texts: object) -> list[Text]:

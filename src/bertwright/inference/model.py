@@ -47,6 +47,7 @@ from bertwright.inference.backends.plain import Backend
 from bertwright.inference.encode import (
     ModelRunner,
     Text,
+    chunks,
     is_count,
     join_windows,
     listed,
@@ -54,7 +55,6 @@ from bertwright.inference.encode import (
     parts_of,
     tokenize,
 )
-from bertwright.inference.files.texts import chunks
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.translation.parse import Parsed, parse
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
@@ -378,7 +378,13 @@ class Model:
             whitening = load_whitening(whitening)
         dense = self.dense if config.dense else ()
         own = self._backend or torch_backend(self.runner)
-        choice = BackendChoice(self.runner, own, config, sample, dense)
+        pooling = "mean" if config.pooling == "none" else config.pooling
+        compared = replace(config, pooling=pooling, truncate=True)
+
+        def embedder_of(backend: Backend) -> Embedder:
+            return Embedder(backend, self.tokenizer, self.spec, compared, dense=dense)
+
+        choice = BackendChoice(self.runner, own, embedder_of, sample)
         chosen = choice.choose(backend, precision or self.runner.precision, exported)
         if chosen is own:  # on a CPU it has its own copy of the weights, so keep it only if used
             self._backend = own

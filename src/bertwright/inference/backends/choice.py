@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Protocol, get_args
 
 import torch
 from torch import Tensor
 
+from bertwright.arrays import Float32s
 from bertwright.checkpoint.export.check import SAMPLE as SENTENCES
 from bertwright.checkpoint.export.exported import open_exported
-from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
-from bertwright.config.vectors import BackendName, VectorConfig, VectorPrecision
+from bertwright.config.vectors import BackendName, VectorPrecision
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
 from bertwright.inference.backends.packed import PackedBackend, PackedStack, packable
@@ -30,7 +29,6 @@ from bertwright.inference.backends.plain import (
     RunsGraph,
 )
 from bertwright.inference.encode import ModelRunner, Text
-from bertwright.inference.vectors.embed import Embedder
 from bertwright.nn.products import has_bfloat16
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
@@ -62,6 +60,14 @@ def torch_backend(runner: ModelRunner) -> Backend:
     return PlainBackend(encoder, runner.batch_tokens, name)
 
 
+class Embeds(Protocol):
+    """What computes vectors of texts, pooled or of every token."""
+
+    def embed(self, texts: Sequence[Text]) -> Float32s: ...
+
+    def embed_tokens(self, texts: Sequence[Text]) -> object: ...
+
+
 class BackendChoice:
     """Creates backends and compares them with float32 on a sample."""
 
@@ -69,24 +75,20 @@ class BackendChoice:
         self,
         runner: ModelRunner,
         own: Backend,
-        config: VectorConfig,
+        embedder: Callable[[Backend], Embeds],
         sample: Sequence[Text] = (),
-        dense: Sequence[DenseLayer] = (),
     ) -> None:
         """Prepare the comparison of backends.
 
         Args:
             runner: the model.
             own: the model's `torch_backend`.
-            config: the configuration of the vectors that are compared.
+            embedder: returns what computes vectors of texts with a backend.
             sample: the texts whose vectors are compared; if empty, the package's sample sentences.
-            dense: the dense layers of the model's folder.
         """
-        self.runner, self.own, self.dense = runner, own, dense
+        self.runner, self.own, self.embedder = runner, own, embedder
         self.sample = list(sample or SENTENCES)[:SAMPLE]
         self.notes: list[str] = []
-        pooling = "mean" if config.pooling == "none" else config.pooling
-        self.compared = replace(config, pooling=pooling, truncate=True)
 
     def choose(
         self, backend: BackendName, precision: VectorPrecision, exported: str | Path | None = None
@@ -163,7 +165,7 @@ class BackendChoice:
             broad = [*self.sample, *other_texts(self.runner.tokenizer)]
             in_bfloat16 = make_int8(
                 packed,
-                lambda: self._embedder(backend).embed_tokens(broad),
+                lambda: self.embedder(backend).embed_tokens(broad),
                 lambda: self._vectors(backend, broad),
                 self._vectors(self.own, broad),
             )
@@ -190,11 +192,7 @@ class BackendChoice:
         return ExportedBackend(opened, 4096, self.runner.spec.depth)
 
     def _vectors(self, backend: Backend, texts: Sequence[Text] = ()) -> Tensor:
-        return torch.from_numpy(self._embedder(backend).embed(texts or self.sample))
-
-    def _embedder(self, backend: Backend) -> Embedder:
-        runner = self.runner
-        return Embedder(backend, runner.tokenizer, runner.spec, self.compared, dense=self.dense)
+        return torch.from_numpy(self.embedder(backend).embed(texts or self.sample))
 
 
 def other_texts(tokenizer: Tokenizer) -> list[str]:

@@ -23,7 +23,8 @@ import numpy as np
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.files.texts import chunks, open_minimal_pairs
+from bertwright.inference.encode import chunks
+from bertwright.inference.files.texts import open_minimal_pairs
 from bertwright.inference.model import Model
 from bertwright.inference.score import TextScore, best_weights, is_pseudo, mix, score_ids
 from bertwright.inference.spelling import Spelling, unknown_words, vocabulary_words

@@ -17,9 +17,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from bertwright.errors import DataError
 from bertwright.labelled.source import BadRowLog, BadRows
@@ -32,7 +32,6 @@ if TYPE_CHECKING:  # it imports torch, and a wrong file is reported before
     from bertwright.inference.encode import Text
 
 TABLES = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
-T = TypeVar("T")
 AT_ONCE, CHARACTERS_AT_ONCE = 8192, 1 << 23
 """The most texts, and characters of texts, in memory while their vectors are computed."""
 
@@ -134,12 +133,6 @@ def open_minimal_pairs(path: str, by: str | None = None) -> Texts:
     return open_texts(
         path, "good", "bad", by, option="--pairs", names=PAIR_NAMES, beside_option="--by"
     )
-
-
-def chunks(rows: Iterator[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of `size` rows; the last one may be shorter."""
-    while chunk := list(islice(rows, size)):
-        yield chunk
 
 
 def bounded(
