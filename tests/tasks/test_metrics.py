@@ -92,7 +92,7 @@ def test_per_class_and_confusion_as_in_scikit_learn(judged: list[tuple[int, int]
     for key, column in zip(("precision", "recall", "f1", "support"), expected, strict=True):
         assert [row[key] for row in rows] == pytest.approx(column.tolist())
     assert [row["label"] for row in rows] == list(labels)
-    table = cm.confusion_matrix(gold, said, labels)
+    table = cm.confusion(gold, said, labels)
     assert table["counts"] == sk.confusion_matrix(gold, said, labels=range(4)).tolist()
 
 

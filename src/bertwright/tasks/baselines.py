@@ -24,6 +24,7 @@ import numpy as np
 from bertwright.arrays import Float64s, Int64s
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import TaggingExample, TextExample
+from bertwright.tasks.lexical import terms
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.text.scripts import without_blanks, word_pattern
 
@@ -105,11 +106,9 @@ def _tfidf(texts: Sequence[str]) -> Any:
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    by_character = without_blanks(texts[:1000])
+    with_punctuation = rf"{word_pattern()}|[^\w\s]"
     return TfidfVectorizer(
-        analyzer="char" if by_character else "word",
-        token_pattern=None if by_character else rf"{word_pattern()}|[^\w\s]",
-        ngram_range=(1, 2),
+        **terms(texts, with_punctuation, longest=2),
         sublinear_tf=True,
         min_df=2 if len(texts) > 1000 else 1,
     ).fit([*texts, *_NO_WORDS])

@@ -19,27 +19,28 @@ from bertwright.text.scripts import without_blanks, word_pattern
 
 K1, B = 1.2, 0.75
 """k1 sets how fast the count of a word saturates, and b how much long documents are discounted."""
+_ONE_WORD = "..a.."
+"""A text that is added before fitting, which fails if no text has a word."""
 
 Scorer = Callable[[Sequence[str]], Float32s]
 """Returns the scores of all documents for q queries, `[q, n]`."""
 
 
-def _counter(texts: Sequence[str], **settings: Any) -> Any:
-    from sklearn.feature_extraction.text import CountVectorizer
+def terms(texts: Sequence[str], pattern: str | None = None, longest: int = 1) -> dict[str, Any]:
+    """Return the arguments of a vectorizer of scikit-learn that select the terms of texts: runs of
+    up to `longest` words, or one and two characters in a script without blanks.
 
-    by_character = without_blanks(texts[:1000])
-    return CountVectorizer(
-        analyzer="char" if by_character else "word",
-        token_pattern=None if by_character else word_pattern(),
-        ngram_range=(1, 2) if by_character else (1, 1),
-        dtype=np.float32,
-        **settings,
-    )
+    `pattern` is the regular expression of a word; by default it is that of `text/scripts.py`.
+    """
+    if without_blanks(texts[:1000]):
+        return {"analyzer": "char", "ngram_range": (1, 2), "token_pattern": None}
+    return {"ngram_range": (1, longest), "token_pattern": pattern or word_pattern()}
 
 
 def tfidf_cosines(first: Sequence[str], second: Sequence[str]) -> Float32s:
     """Return the cosine of the TF-IDF vectors of each pair, `[n]`."""
-    x, y = _tfidf([*first, *second])(first), _tfidf([*first, *second])(second)
+    vectorizer = _tfidf([*first, *second])
+    x, y = vectorizer.transform(first), vectorizer.transform(second)
     return np.asarray(x.multiply(y).sum(axis=1), np.float32).ravel()
 
 
@@ -48,25 +49,28 @@ def tfidf_scorer(documents: Sequence[str]) -> Scorer:
 
     TF-IDF is fitted on the documents.
     """
-    vectors = _tfidf(documents)
-    transposed = vectors(documents).T.tocsr()
-    return lambda queries: np.asarray((vectors(queries) @ transposed).toarray(), np.float32)
+    vectorizer = _tfidf(documents)
+    transposed = vectorizer.transform(documents).T.tocsr()
+    return lambda queries: np.asarray(
+        (vectorizer.transform(queries) @ transposed).toarray(), np.float32
+    )
 
 
-def _tfidf(texts: Sequence[str]) -> Callable[[Sequence[str]], Any]:
-    from sklearn.feature_extraction.text import TfidfTransformer
+def _tfidf(texts: Sequence[str]) -> Any:
+    """Return TF-IDF fitted on texts."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
-    counter = _counter(texts)
-    weights = TfidfTransformer(sublinear_tf=True).fit(counter.fit_transform([*texts, "..a.."]))
-    return lambda some: weights.transform(counter.transform(some))
+    vectorizer = TfidfVectorizer(**terms(texts), sublinear_tf=True, dtype=np.float32)
+    return vectorizer.fit([*texts, _ONE_WORD])
 
 
 def bm25_scorer(documents: Sequence[str]) -> Scorer:
     """Return a function that scores documents by BM25."""
     from scipy.sparse import csr_array
+    from sklearn.feature_extraction.text import CountVectorizer
 
-    counter = _counter(documents)
-    counts = csr_array(counter.fit_transform([*documents, "..a.."]))[: len(documents)]
+    counter = CountVectorizer(**terms(documents), dtype=np.float32)
+    counts = csr_array(counter.fit_transform([*documents, _ONE_WORD]))[: len(documents)]
     lengths = np.asarray(counts.sum(axis=1), np.float32).ravel()
     norms = K1 * (1 - B + B * lengths / max(1e-9, lengths.mean()))
     present = np.bincount(counts.indices, minlength=counts.shape[1])

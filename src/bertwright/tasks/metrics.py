@@ -224,11 +224,12 @@ def per_class(counts: Float64s, labels: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def confusion_matrix(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> dict[str, Any]:
+def confusion(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> dict[str, Any]:
     """Return `counts[i][j]`: how many examples of label i were predicted as label j."""
-    classes = len(labels)
-    cells = np.bincount(gold * classes + predicted, minlength=classes**2)
-    return {"labels": list(labels), "counts": cells.reshape(classes, classes).tolist()}
+    from sklearn.metrics import confusion_matrix
+
+    counts = confusion_matrix(gold, predicted, labels=np.arange(len(labels)))
+    return {"labels": list(labels), "counts": counts.tolist()}
 
 
 def calibration(confidence: Float64s, right: Bools) -> dict[str, Any]:

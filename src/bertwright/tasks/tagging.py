@@ -94,7 +94,7 @@ from bertwright.tasks.metrics import (
     calibration,
     class_counts,
     class_statistic,
-    confusion_matrix,
+    confusion,
     f1_of,
     of_sums,
     only_prediction,
@@ -460,7 +460,7 @@ def tagging_metrics(
         ),
         degenerate=degenerate,
         per_class=classes,
-        confusion=confusion_matrix(true_tags, chosen_tags, names),
+        confusion=confusion(true_tags, chosen_tags, names),
         calibration=calibrated,
     )
 

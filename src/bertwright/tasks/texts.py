@@ -65,7 +65,7 @@ from bertwright.tasks.metrics import (
     calibration,
     class_counts,
     class_statistic,
-    confusion_matrix,
+    confusion,
     multi_label_statistic,
     number_statistic,
     only_prediction,
@@ -246,7 +246,7 @@ def classification_metrics(
         describe=lambda row: (task.labels[gold[row]], task.labels[predicted[row]]),
         degenerate=only_prediction(gold.tolist(), predicted.tolist(), lambda n: task.labels[n]),
         per_class=per_class(parts.sum(axis=0), task.labels),
-        confusion=confusion_matrix(gold, predicted, task.labels),
+        confusion=confusion(gold, predicted, task.labels),
         calibration=calibration(confidence, gold == predicted),
     )
 

@@ -48,7 +48,8 @@ from bertwright.recipes.learned.run import (
 from bertwright.report.curves import objectives
 from bertwright.report.vector_plot import project
 from bertwright.report.verdict import Verdict, pretraining_verdict, wilson
-from bertwright.text.scripts import is_word, length_in_words, without_blanks
+from bertwright.tasks.lexical import terms
+from bertwright.text.scripts import is_word, length_in_words
 
 SENTENCES = 1500
 WORDS = (7, 40)
@@ -272,10 +273,7 @@ def nearest_sentences(
         return {}, [], np.zeros((0, 0), np.float32)
     vectors = vectors - vectors.mean(axis=0)  # the common part distinguishes no sentence
     dense: Float32s = normalize(vectors)
-    tfidf = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S+")
-    if without_blanks(texts):
-        tfidf = TfidfVectorizer(sublinear_tf=True, analyzer="char", ngram_range=(1, 2))
-    words = tfidf.fit_transform(texts)
+    words = TfidfVectorizer(**terms(texts, r"\S+"), sublinear_tf=True).fit_transform(texts)
     by_vectors, by_words = _other(dense @ dense.T), _other((words @ words.T).toarray())
     _, owners = np.unique([s.document for s in sentences], return_inverse=True)
     figures = {
