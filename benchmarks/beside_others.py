@@ -5,8 +5,8 @@
 
 A step is 32 random sequences of 128 tokens, masked LM and next sentence, by the training loop
 itself with the optimizers of `pretrain`: as one micro-batch, whose products all cores share; and as
-two or four, each computed by one core (`train/loop.py`). The ways take turns. A busy process is a
-loop of one thread; with --products, torch's small products on all cores; with --sessions, in a
+two or four, each computed by one core (`train/cpu_step.py`). The ways take turns. A busy process is
+a loop of one thread; with --products, torch's small products on all cores; with --sessions, in a
 session of its own, as programs of a desktop are, to which Linux gives time session by session.
 Prints a JSON line for each number of busy processes: tokens a second, the median of all steps.
 """
@@ -21,7 +21,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +40,7 @@ from bertwright.models.bert.config import PRESETS
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import choose_precision
-from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.loop import Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position
@@ -104,27 +103,26 @@ def main() -> None:
     config = replace(PRESETS[f"bert-{options.size}"], vocab_size=options.vocabulary)
     learner = make_learner(config, ["masked_lm", "next_sentence"])
     optimizers = make_optimizers(learner, OptimizerConfig(), precision)
-    settings: dict[str, Any] = {
-        "log": LogConfig(every_steps=10**9),
-        "validation": ValidationConfig(fraction=0.0),
-        "checkpoint": CheckpointConfig(every_steps=10**9),
-    }
-    loop = LoopConfig(seed=1, precision=precision, peak=peak, clip_norm=1.0, **settings)
 
     def rates(parts: int) -> list[float]:
         clock = Clock(parts, options.vocabulary)
         trainer = Trainer(
-            learner,
-            optimizers,
-            clock,
-            Budget(steps=WARM_UP + options.steps + 1),
-            loop,
-            Ranks(0, 1, device),
+            learner=learner,
+            optimizers=optimizers,
+            begin_step=lambda done, width: 0.0,
+            clip_norm=1.0,
+            source=clock,
+            budget=Budget(steps=WARM_UP + options.steps),
+            seed=1,
+            ranks=Ranks(0, 1, device),
+            precision=precision,
+            peak=peak,
             log=None,
-            flops=lambda batch: 0.0,
             evaluate=None,
             save=lambda position: None,
-            begin_step=lambda done, width: 0.0,
+            when_to_log=LogConfig(every_steps=10**9),
+            when_to_validate=ValidationConfig(every_steps=10**9),
+            when_to_save=CheckpointConfig(every_steps=10**9),
         )
         trainer.run(Position())
         times = clock.began[WARM_UP:]

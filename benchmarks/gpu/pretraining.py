@@ -35,7 +35,7 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import micro_tokens
 from bertwright.train.log import Log
-from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.loop import Trainer
 from bertwright.train.loss_sums import mean_losses
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, rate_factor
@@ -145,25 +145,22 @@ def pretraining(
     every = max(1.0, seconds / 12)
     log = Log(run_folder, silent, on_log=note)
     trainer = Trainer(
-        learner,
-        optimizers,
-        loader,
-        Budget(steps=6) if device.smoke else Budget(seconds=seconds),
-        LoopConfig(
-            seed=config.seed,
-            precision="bf16",
-            peak=device.peak or 1e12,
-            clip_norm=config.optimizer.clip_norm,
-            log=replace(config.log, every_seconds=every),
-            validation=replace(config.validation, every_minutes=2 * every / 60),
-            checkpoint=replace(config.checkpoint, every_minutes=1e9),
-        ),
-        ranks,
-        log,
-        flops=learner.flops,
+        learner=learner,
+        optimizers=optimizers,
+        begin_step=begin_step,
+        clip_norm=config.optimizer.clip_norm,
+        source=loader,
+        budget=Budget(steps=6) if device.smoke else Budget(seconds=seconds),
+        seed=config.seed,
+        ranks=ranks,
+        precision="bf16",
+        peak=device.peak or 1e12,
+        log=log,
         evaluate=evaluate,
         save=lambda position: None,
-        begin_step=begin_step,
+        when_to_log=replace(config.log, every_seconds=every),
+        when_to_validate=replace(config.validation, every_minutes=2 * every / 60),
+        when_to_save=replace(config.checkpoint, every_minutes=1e9),
     )
     prepared = time.monotonic() - began
     position = trainer.run(Position(seconds=prepared))

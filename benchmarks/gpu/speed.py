@@ -18,7 +18,8 @@ import torch
 
 from bertwright.config.run import OptimizerConfig
 from bertwright.nn.transformer.layers import TransformerLayer
-from bertwright.train.optim import Optimizers, clip_unread, make_optimizers
+from bertwright.train.cuda_step import clip_unread
+from bertwright.train.optim import Optimizers, make_optimizers
 
 from .device import Device, measure_card, ten_kernels, where_it_waits
 from .models import (

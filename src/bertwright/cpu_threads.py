@@ -1,17 +1,4 @@
-"""CPU threads that each compute whole batches on one core, and the random numbers they draw.
-
-Threads that share a matrix product wait for each other at its end, hundreds of times per batch, and
-so they all wait for a thread whose core is taken by another process. A thread that computes whole
-batches alone waits for no other thread.
-
-The table shows the speed of training in tokens per second, relative to sharing each product between
-two cores, on two processors (`benchmarks/README.md`, "Beside other processes"):
-
-| | bert-mini | bert-tiny |
-|---|---|---|
-| quiet cores | 1.04, 1.05 | 0.88, 0.97 |
-| beside one busy process | 1.5, 1.7 | 1.1 |
-| beside two busy processes | 1.3, 2.9 | 2.1 |
+"""CPU threads that each compute whole tasks on one core, and the random numbers they draw.
 
 `own_draws` makes training reproducible, not faster: threads that shared torch's generator would
 draw from it in the order in which they happen to run.

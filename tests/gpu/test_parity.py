@@ -40,7 +40,7 @@ from bertwright.nn.transformer import attention
 from bertwright.nn.transformer.attention import attend, attend_locally, attend_packed
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
-from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.loop import Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position, encode_state, load_state
@@ -261,32 +261,28 @@ def make_trainer(
     config = OptimizerConfig(matrices=matrices)
     optimizers = make_optimizers(learner, config)
     never = 10**9
-    loop = LoopConfig(
-        seed=1,
-        precision="fp32",
-        peak=1e12,
-        clip_norm=1.0,
-        log=LogConfig(every_steps=never),
-        validation=ValidationConfig(every_steps=never),
-        checkpoint=CheckpointConfig(every_steps=never),
-    )
 
     def begin_step(done: float, width: float) -> float:
         optimizers.set_rates(1.0)
         return config.learning_rate
 
     return Trainer(
-        learner,
-        optimizers,
-        Batches(batches, place),
-        Budget(steps=steps),
-        loop,
-        Ranks(0, 1, place),
+        learner=learner,
+        optimizers=optimizers,
+        begin_step=begin_step,
+        clip_norm=1.0,
+        source=Batches(batches, place),
+        budget=Budget(steps=steps),
+        seed=1,
+        ranks=Ranks(0, 1, place),
+        precision="fp32",
+        peak=1e12,
         log=None,
-        flops=lambda batch: 0.0,
         evaluate=None,
         save=lambda position: None,
-        begin_step=begin_step,
+        when_to_log=LogConfig(every_steps=never),
+        when_to_validate=ValidationConfig(every_steps=never),
+        when_to_save=CheckpointConfig(every_steps=never),
     )
 
 

@@ -17,7 +17,7 @@ from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import Log
-from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.loop import Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget, warmup_decay
 from bertwright.train.state import Position
@@ -90,25 +90,23 @@ def make_trainer(
         optimizers.set_rates(factor)
         return stepping.learning_rate * factor
 
-    config = LoopConfig(
+    learner.flops = lambda batch: 1e6
+    trainer = Trainer(
+        learner=learner,
+        optimizers=optimizers,
+        begin_step=begin_step,
+        clip_norm=stepping.clip_norm,
+        source=Given(split),
+        budget=Budget(steps=steps),
         seed=1,
+        ranks=ALONE,
         precision="fp32",
         peak=1e11,
-        clip_norm=stepping.clip_norm,
-        log=LogConfig(every_steps=1),
-        validation=ValidationConfig(every_steps=2),
-        checkpoint=CheckpointConfig(every_steps=2),
-    )
-    return Trainer(
-        learner,
-        optimizers,
-        Given(split),
-        Budget(steps=steps),
-        replace(config, **changes),
-        ALONE,
-        log,
-        flops=lambda batch: 1e6,
+        log=log,
         evaluate=evaluate,
         save=save,
-        begin_step=begin_step,
+        when_to_log=LogConfig(every_steps=1),
+        when_to_validate=ValidationConfig(every_steps=2),
+        when_to_save=CheckpointConfig(every_steps=2),
     )
+    return replace(trainer, **changes)

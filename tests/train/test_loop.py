@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from bertwright.cpu_threads import generator_on
 from bertwright.data.loading.phases import DataPosition
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded
-from bertwright.nn.objective import Learner, RowLosses, StepObjective
 from bertwright.train import loop
-from bertwright.train.cpu_width import Width
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import Trainer
@@ -81,7 +78,7 @@ def test_dropout_of_a_micro_batch_is_the_same_whenever_it_is_drawn() -> None:
             seen.append(own.initial_seed() if own else torch.initial_seed())
 
         learner.encoder.register_forward_pre_hook(draw)
-        make_trainer(learner, [[0, 1, 2], [3, 4, 5, 6]], steps=4, **changes).run(start)
+        make_trainer(learner, [[0, 1, 2], [3, 4, 5, 6]], evaluate=dict, **changes).run(start)
         return seen
 
     whole = seeds(Position())
@@ -154,12 +151,9 @@ def test_what_the_clock_makes_due(clocked: Trainer, tmp_path: Path) -> None:
     saved: list[float] = []
     save = clocked.save
     clocked.save = lambda position: (saved.append(position.seconds), save(position))[1]
-    clocked.config = replace(
-        clocked.config,
-        log=LogConfig(every_seconds=25),
-        validation=ValidationConfig(every_minutes=1),
-        checkpoint=CheckpointConfig(every_minutes=2),
-    )
+    clocked.when_to_log = LogConfig(every_seconds=25)
+    clocked.when_to_validate = ValidationConfig(every_minutes=1)
+    clocked.when_to_save = CheckpointConfig(every_minutes=2)
     clocked.run(Position())
     told = read_records(tmp_path / "metrics.jsonl")
     lines = [record for record in told if record["split"] == "train"]
@@ -173,14 +167,14 @@ def test_what_the_clock_makes_due(clocked: Trainer, tmp_path: Path) -> None:
 def test_a_peak_that_is_exceeded_gives_a_utilization_above_one(
     clocked: Trainer, tmp_path: Path
 ) -> None:
-    clocked.config = replace(clocked.config, log=LogConfig(every_steps=1), peak=1e4)
+    clocked.when_to_log, clocked.peak = LogConfig(every_steps=1), 1e4
     clocked.run(Position())
     assert read_records(tmp_path / "metrics.jsonl")[0]["utilization"] == pytest.approx(20)
 
 
 def test_a_run_of_seconds_goes_on_with_its_clock(clocked: Trainer) -> None:
-    never = ValidationConfig(every_steps=999), CheckpointConfig(every_steps=999)
-    clocked.config = replace(clocked.config, validation=never[0], checkpoint=never[1])
+    clocked.when_to_validate = ValidationConfig(every_steps=999)
+    clocked.when_to_save = CheckpointConfig(every_steps=999)
     clocked.budget = Budget(seconds=100)
     end = clocked.run(Position(step=5, seconds=70))
     assert [done for _, done in clocked.source.asked] == [0.7, 0.8, 0.9]
@@ -195,7 +189,7 @@ def test_a_line_is_of_all_its_steps(tmp_path: Path) -> None:
     for every in (1, 4):
         log = Log(tmp_path, lambda line: None)
         trainer = make_trainer(new_learner(), log=log, optimizer=OptimizerConfig())
-        trainer.config = replace(trainer.config, log=LogConfig(every_steps=every))
+        trainer.when_to_log = LogConfig(every_steps=every)
         trainer.run(Position())
         lines.append(read_records(tmp_path / "metrics.jsonl"))
     each, (whole,) = lines
@@ -210,8 +204,9 @@ def test_places_follow_each_other(tmp_path: Path) -> None:
     log = Log(tmp_path, lambda line: None)
     trainer = make_trainer(new_learner(), steps=4, log=log, save=saved.append)
     end = trainer.run(Position())
-    assert [at.step for at, _ in trainer.source.asked] == [0, 1, 2, 3]
-    assert [done for _, done in trainer.source.asked] == [0, 0.25, 0.5, 0.75]
+    # the last one is asked for the loss after the last step
+    assert [at.step for at, _ in trainer.source.asked] == [0, 1, 2, 3, 4]
+    assert [done for _, done in trainer.source.asked] == [0, 0.25, 0.5, 0.75, 1]
     told = [(p.step, p.finished, p.records) for p in saved]
     assert told == [(2, False, 2), (4, False, 4), (4, True, 4)]
     assert end.step == 4
@@ -248,7 +243,7 @@ def test_the_first_rank_says_when_it_is_enough() -> None:
 def test_what_is_between_two_lines_is_saved() -> None:
     saved: list[Position] = []
     trainer = make_trainer(new_learner(), steps=6, save=saved.append)
-    trainer.config = replace(trainer.config, log=LogConfig(every_steps=4))
+    trainer.when_to_log = LogConfig(every_steps=4)
     trainer.run(Position())
     at = {p.step: p for p in saved if not p.finished}
     assert at[2].window.steps == 2
@@ -265,7 +260,7 @@ def test_a_line_is_of_both_sessions_of_a_run(tmp_path: Path) -> None:
     for _ in range(3):
         log = Log(tmp_path, lambda line: None)
         trainer = make_trainer(new_learner(), log=log, optimizer=still, save=saved.append)
-        trainer.config = replace(trainer.config, log=LogConfig(every_steps=4))
+        trainer.when_to_log = LogConfig(every_steps=4)
         trainer.run(saved[0] if saved else Position())
         (line,) = read_records(tmp_path / "metrics.jsonl")
         lines.append(line)
@@ -298,7 +293,7 @@ def test_the_first_rank_goes_on_with_the_sums_of_all(rank: int) -> None:
     saved: list[Position] = []
     trainer = make_trainer(new_learner(), steps=3, save=saved.append)
     trainer.ranks = Other(rank, 1, torch.device("cpu"))
-    trainer.config = replace(trainer.config, log=LogConfig(every_steps=99))
+    trainer.when_to_log = LogConfig(every_steps=99)
     trainer.run(Position(window=Window(steps=4, sums=[100.0] * 8, flops=5e6)))
     before = 100 * (rank == 0)
     assert saved[0].window.sums[1] == before + 2 * sum(MASKS)
@@ -324,7 +319,7 @@ def test_vectors_are_in_the_precision_of_the_run(precision: Any, dtype: torch.dt
         seen.append((encoded.last.dtype, encoded.last.requires_grad))
 
     learner.encoder.register_forward_hook(keep)
-    make_trainer(learner, steps=1, precision=precision).run(Position())
+    make_trainer(learner, steps=1, evaluate=dict, precision=precision).run(Position())
     mean_losses(learner, [make_batch(range(7))], precision, ALONE)
     assert seen == [(dtype, True), (dtype, False)]
 
@@ -353,90 +348,3 @@ def test_one_process_joins_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         ranks.wait()
         learner = new_learner()
         assert ranks.wrap(learner) is learner
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_micro_batches_on_cores_of_their_own(dropout: float) -> None:
-    """Again gives the same bits; one thread the same but for rounding."""
-    split = [[0, 1], [2, 3], [4], [5, 6]]
-
-    def trained(threads: int) -> dict[str, torch.Tensor]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(threads)
-        try:
-            learner = new_learner(dropout=dropout)
-            make_trainer(learner, split, steps=3).run(Position())
-        finally:
-            torch.set_num_threads(before)
-        return learner.state_dict()
-
-    first, again, alone = trained(2), trained(2), trained(1)
-    for name, parameter in first.items():
-        assert torch.equal(parameter, again[name]), name
-        torch.testing.assert_close(parameter, alone[name], rtol=0, atol=1e-6)
-
-
-class Related(StepObjective[Any]):
-    """Relates the first vectors of all sequences of a step to each other."""
-
-    def vectors(self, encoded: Encoded, batch: Any) -> torch.Tensor:
-        return encoded.last[batch.inputs.sequences.first.long()]
-
-    def facts(self, batch: Any) -> torch.Tensor:
-        return batch.instances.double()[:, None]
-
-    def count(self, batch: Any) -> int:
-        return len(batch.instances)
-
-    def step_loss(self, vectors: torch.Tensor, facts: torch.Tensor) -> RowLosses:
-        return RowLosses(torch.logsumexp(vectors @ vectors.T, 1), None)
-
-
-@pytest.mark.parametrize("split", [[[0, 1, 2], [3, 4, 5, 6]], [[0, 1, 2], [3, 4], [5, 6]]])
-def test_a_step_objective_on_cores_of_their_own(split: list[list[int]]) -> None:
-    """Vectors are computed once where each micro-batch has a core, and twice elsewhere; the
-    weights are the same but for rounding."""
-
-    def trained(threads: int) -> tuple[dict[str, torch.Tensor], int]:
-        encoder = new_learner(dropout=0.3).encoder
-        learner = Learner(encoder, {"related": Related()})
-        calls: list[object] = []
-        encoder.register_forward_hook(lambda *call: calls.append(call[0]))
-        before = torch.get_num_threads()
-        torch.set_num_threads(threads)
-        try:
-            make_trainer(learner, split, steps=3).run(Position())
-        finally:
-            torch.set_num_threads(before)
-        return learner.state_dict(), len(calls)
-
-    (beside, calls), (alone, calls_alone) = trained(2), trained(1)
-    assert calls_alone == 3 * 2 * len(split)
-    assert calls == (3 if len(split) == 2 else 6) * len(split)
-    for name, parameter in beside.items():
-        torch.testing.assert_close(parameter, alone[name], rtol=0, atol=1e-6)
-
-
-def test_how_many_threads_compute_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number follows what other processes leave of the machine."""
-
-    def trained(widths: list[int]) -> dict[str, torch.Tensor]:
-        following = iter(widths)
-
-        def change(width: Width, *measured: float) -> None:
-            width.now = next(following)
-
-        monkeypatch.setattr(Width, "measure", change)
-        before = torch.get_num_threads()
-        torch.set_num_threads(2)
-        try:
-            learner = new_learner(dropout=0.1)
-            make_trainer(learner, [[0, 1], [2, 3], [4]], steps=6).run(Position())
-            assert torch.get_num_threads() == 2
-        finally:
-            torch.set_num_threads(before)
-        return learner.state_dict()
-
-    both, changing = trained([2] * 6), trained([1, 2, 1, 1, 2, 1])
-    for name, parameter in both.items():
-        assert torch.equal(parameter, changing[name]), name

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch import nn
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.run import OptimizerConfig
+from bertwright.train import muon
 from bertwright.train.hardware import Precision
 from bertwright.train.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonal
 from bertwright.train.optim import clip_gradients, make_optimizers
@@ -105,16 +108,16 @@ def test_muon_takes_hidden_matrices() -> None:
     module = Hidden()
     config = OptimizerConfig(matrices="muon", matrix_learning_rate=0.02, learning_rate=0.01)
     optimizers = make_optimizers(module, config)
-    adamw, muon = optimizers.parts
-    assert [p.shape for p in muon.param_groups[0]["params"]] == [(48, 16), (48, 48)]
-    taken = [p for part in (adamw, muon) for g in part.param_groups for p in g["params"]]
+    adamw, by_muon = optimizers.parts
+    assert [p.shape for p in by_muon.param_groups[0]["params"]] == [(48, 16), (48, 48)]
+    taken = [p for part in (adamw, by_muon) for g in part.param_groups for p in g["params"]]
     learning = [p for p in module.parameters() if p.requires_grad]
     assert {id(p) for p in taken} == {id(p) for p in learning}
     assert len(taken) == len(learning)
     optimizers.set_rates(0.5)
-    assert [g["lr"] for part in (adamw, muon) for g in part.param_groups] == [0.005, 0.005, 0.01]
+    assert [g["lr"] for part in (adamw, by_muon) for g in part.param_groups] == [0.005, 0.005, 0.01]
     optimizers.set_rates(1.0)
-    assert [g["lr"] for part in (adamw, muon) for g in part.param_groups] == [0.01, 0.01, 0.02]
+    assert [g["lr"] for part in (adamw, by_muon) for g in part.param_groups] == [0.01, 0.01, 0.02]
 
 
 def test_lower_layers_have_lower_rates_and_token_embeddings_the_top_one() -> None:
@@ -138,7 +141,7 @@ def test_muon_is_pytorchs(precision: Precision) -> None:
     ours = nn.ModuleList(nn.Linear(n, m) for m, n in ((48, 16), (17, 33), (24, 24)))
     theirs = copy.deepcopy(ours)
     config = OptimizerConfig("muon", matrix_learning_rate=0.02, weight_decay=0.1)
-    (_, muon) = make_optimizers(ours, config, precision).parts
+    (_, by_muon) = make_optimizers(ours, config, precision).parts
     matrices = [linear.weight for linear in theirs]
     expected = torch.optim.Muon(matrices, lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
     for _ in range(4):
@@ -146,10 +149,10 @@ def test_muon_is_pytorchs(precision: Precision) -> None:
             linear.weight.grad = torch.randn_like(matrix)
             matrix.grad = linear.weight.grad.clone()
         before = [matrix.detach().clone() for matrix in matrices]
-        muon.step()
+        by_muon.step()
         expected.step()
         for linear, matrix, old in zip(ours, matrices, before, strict=True):
-            state = muon.state[linear.weight]["momentum_buffer"]
+            state = by_muon.state[linear.weight]["momentum_buffer"]
             assert torch.equal(state, expected.state[matrix]["momentum_buffer"])
             apart = (linear.weight - matrix).norm() / (matrix - old).norm()
             assert apart < (1e-6 if precision == "bf16" else 0.05)
@@ -164,12 +167,12 @@ def test_muon_repeats_bit_for_bit_with_a_matrix_on_each_core() -> None:
     try:
         for learner, count in ((alone, 1), (together, 2)):
             torch.set_num_threads(count)
-            (_, muon) = make_optimizers(learner, OptimizerConfig("muon"), "fp32").parts
+            (_, by_muon) = make_optimizers(learner, OptimizerConfig("muon"), "fp32").parts
             for step in range(3):
                 for linear in learner:
                     draws = torch.Generator().manual_seed(step)
                     linear.weight.grad = torch.randn(linear.weight.shape, generator=draws)
-                muon.step()
+                by_muon.step()
             assert torch.get_num_threads() == count
     finally:
         torch.set_num_threads(threads)
@@ -219,8 +222,14 @@ def test_muon_steps_along_an_orthogonal_matrix() -> None:
     assert float((step * module.square.weight.grad).sum()) < 0
 
 
+def by_shape(matrices: Iterable[torch.Tensor]) -> list[list[torch.Tensor]]:
+    return [list(same) for _, same in itertools.groupby(matrices, lambda matrix: matrix.shape)]
+
+
 @pytest.mark.parametrize("good", [True, False])
-def test_matrices_of_one_shape_move_together_as_one_by_one(good: bool) -> None:
+def test_matrices_of_one_shape_move_together_as_one_by_one(
+    good: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a GPU moves them; a step that is not to be done changes nothing, moments included."""
     torch.manual_seed(1)
     alone, together = (
@@ -234,12 +243,14 @@ def test_matrices_of_one_shape_move_together_as_one_by_one(good: bool) -> None:
         for one, other in zip(alone, together, strict=True):
             one.grad = torch.randn_like(one)
             other.grad = one.grad.clone()
-        optimizers[1].good = torch.tensor(good or step == 0)
+        optimizers[1].found_inf = torch.tensor(0.0 if good or step == 0 else 1.0)
         if step and not good:
             together[0].grad[0, 0] = float("nan")
         else:
             optimizers[0].step()
-        optimizers[1].step()
+        with monkeypatch.context() as patch:
+            patch.setattr(muon, "_updated_together", by_shape)
+            optimizers[1].step()
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-6)
         first, second = (o.state[p] for o, p in zip(optimizers, (one, other), strict=True))

@@ -102,7 +102,7 @@ def test_weights_of_which_a_loss_was_finite_are_kept(
     learner.encoder.pooler.dense.bias.register_hook(lambda g: g * float("inf"))
     corrupt(monkeypatch, float("nan"), bad)
     trainer = make_trainer(learner, steps=9, save=saved.append, evaluate=evaluate)
-    trainer.config = replace(trainer.config, validation=ValidationConfig(every_steps=99))
+    trainer.when_to_validate = ValidationConfig(every_steps=99)
     with pytest.raises(BertwrightError, match="5 steps"):
         trainer.run(Position())
     assert [position.step for position in saved] == ([4] if is_kept else [])

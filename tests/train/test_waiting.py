@@ -172,7 +172,7 @@ def test_a_step_of_muon_reads_nothing() -> None:
         for each in (*matrices, other):
             each.grad = torch.empty_like(each)
         muon = Muon([*matrices, other], 0.1, 0.1, torch.float32)
-        muon.good = torch.ones((), dtype=torch.bool)
+        muon.found_inf = torch.zeros(())
     with Waits("meta") as waits:
         muon.step()
     assert not +waits.count
@@ -223,12 +223,9 @@ def test_the_loop_asks_for_no_number() -> None:
     learner = new_learner()
     trainer = make_trainer(learner, steps=6, log=None)
     trainer.reads_late = True
-    trainer.config = replace(
-        trainer.config,
-        log=LogConfig(every_steps=100),
-        checkpoint=CheckpointConfig(every_steps=100),
-        validation=ValidationConfig(every_steps=100),
-    )
+    trainer.when_to_log = LogConfig(every_steps=100)
+    trainer.when_to_validate = ValidationConfig(every_steps=100)
+    trainer.when_to_save = CheckpointConfig(every_steps=100)
     with Waits("cpu") as waits:
         trainer.run(Position())
     assert waits.count["_local_scalar_dense"] == 0
@@ -257,9 +254,8 @@ def test_a_run_that_diverges_ends_though_it_is_read_late(monkeypatch: pytest.Mon
     corrupt(monkeypatch, float("nan"), list(range(20)))
     trainer = make_trainer(learner, steps=20, save=saved.append)
     trainer.reads_late = True
-    trainer.config = replace(
-        trainer.config, log=LogConfig(every_steps=100), validation=ValidationConfig(every_steps=99)
-    )
+    trainer.when_to_log = LogConfig(every_steps=100)
+    trainer.when_to_validate = ValidationConfig(every_steps=99)
     with pytest.raises(BertwrightError, match="5 steps"):
         trainer.run(Position())
     assert not saved

@@ -22,6 +22,7 @@ from bertwright.checkpoint.sources import read_config, read_length, read_tokeniz
 from bertwright.config.run import RunConfig
 from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.loading.phase_loader import PhaseLoader
+from bertwright.data.loading.phases import PassBudget
 from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.data.split import described
 from bertwright.errors import BertwrightError, ConfigError
@@ -35,14 +36,14 @@ from bertwright.nn.objective import Learner
 from bertwright.nn.transformer.layers import TransformerLayer
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
-from bertwright.recipes.own_loop import own_loop
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
 from bertwright.train.hardware import Precision, choose_precision, micro_tokens, use_own_cores
 from bertwright.train.log import Log, OnLog, summary_writer
-from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.loop import Trainer
 from bertwright.train.loss_sums import mean_losses
 from bertwright.train.optim import Optimizers, make_optimizers
+from bertwright.train.passes import PassTrainer
 from bertwright.train.schedule import Budget, rate_factor
 from bertwright.train.state import Position, load_state
 from bertwright.transfer.freezing import freeze_unread_pooler
@@ -362,17 +363,20 @@ def _open_log(
 
 def _train_by_passes(training: _Training, position: Position, log: Log | None) -> None:
     """Train a system that counts its text, or that has its own training loop."""
+    config, fit = training.config, system_of(training.config).fit
+    assert fit is not None
     assert log is not None
-    own_loop(
-        system_of(training.config),
-        training.config,
-        training.shards,
-        training.learner,
-        position,
-        log,
-        training.evaluate,
-        training.save,
+    budget = PassBudget(config.epochs, config.minutes, position.step, position.seconds)
+    trainer = PassTrainer(
+        learner=training.learner,
+        passes=fit(config, training.shards, training.learner, budget),
+        budget=budget,
+        log=log,
+        evaluate=training.evaluate,
+        save=training.save,
     )
+    if not position.finished:
+        trainer.run(position)
 
 
 def _train_by_steps(
@@ -389,26 +393,22 @@ def _train_by_steps(
         steps = batches.steps_of_epochs(config.epochs)
     seconds = 60 * config.minutes if config.minutes is not None else None
     trainer = Trainer(
-        training.learner,
-        training.optimizers,
-        batches,
-        Budget(steps, seconds),
-        LoopConfig(
-            seed=config.seed,
-            precision=training.precision,
-            peak=training.peak,
-            clip_norm=config.optimizer.clip_norm,
-            log=config.log,
-            validation=config.validation,
-            checkpoint=config.checkpoint,
-        ),
-        training.ranks,
-        log,
-        flops=training.learner.flops,
+        learner=training.learner,
+        optimizers=training.optimizers,
+        begin_step=training.begin_step,
+        clip_norm=config.optimizer.clip_norm,
+        source=batches,
+        budget=Budget(steps, seconds),
+        seed=config.seed,
+        ranks=training.ranks,
+        precision=training.precision,
+        peak=training.peak,
+        log=log,
         evaluate=training.evaluate,
         save=training.save,
-        begin_step=training.begin_step,
-        check_end=True,
+        when_to_log=config.log,
+        when_to_validate=config.validation,
+        when_to_save=config.checkpoint,
     )
     try:
         if not position.finished:

@@ -48,7 +48,7 @@ def use_own_cores() -> None:
 def micro_tokens(device: torch.device) -> int:
     """Return the default number of tokens in a micro-batch.
 
-    On a CPU it is small, so that every core computes a micro-batch of its own (train/loop.py).
+    On a CPU it is small, so that every core computes a micro-batch of its own (train/cpu_step.py).
     """
     if device.type == "cuda":
         return 65536
@@ -66,6 +66,11 @@ def choose_precision(device: torch.device, wanted: str = "auto") -> tuple[Precis
         wanted = "bf16" if multiplies_bfloat16(device) else "fp32"
     precision: Precision = "bf16" if wanted == "bf16" else "fp32"
     return precision, matmul_rate(device, precision)
+
+
+def autocast(device: torch.device, precision: Precision) -> torch.autocast:
+    """Return the context in which matrix products have the given precision."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:

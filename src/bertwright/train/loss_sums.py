@@ -8,7 +8,7 @@ can be added over micro-batches, steps and ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner, Loss
 from bertwright.train.distributed import Ranks, reshard
-from bertwright.train.hardware import Precision
+from bertwright.train.hardware import Precision, autocast
 
 NUMBERS = 4
 """The number of sums of an objective."""
@@ -111,6 +111,11 @@ class Window:
         self.learning_rate = rate
 
 
+def weighted(losses: Mapping[str, Loss], weights: Mapping[str, float]) -> Tensor:
+    """Return the sum of losses, each times the weight of its objective."""
+    return torch.stack([loss.total * weights[name] for name, loss in losses.items()]).sum()
+
+
 def means(names: Sequence[str], sums: Sequence[float]) -> dict[str, float]:
     """Return the mean loss and accuracy of each objective, and the sum of the losses.
 
@@ -134,8 +139,8 @@ def mean_losses(
     """Return the mean loss and accuracy of each objective over batches, without training; the same
     on all ranks.
     """
-    sums, enabled = LossSums(), precision == "bf16"
-    with torch.no_grad(), torch.autocast(ranks.device.type, torch.bfloat16, enabled=enabled):
+    sums = LossSums()
+    with torch.no_grad(), autocast(ranks.device, precision):
         for batch, counts_here in ranks.evened(batches):
             losses = learner(batch)
             if counts_here:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -42,84 +42,71 @@ class Muon(torch.optim.Optimizer):
     ) -> None:
         super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
         self.dtype = dtype
-        self.threads: int | None = None
-        """The number of threads that compute a step on a CPU; None: as many as torch uses."""
-        self.good: Tensor | None = None
-        """Whether to do the next step, as a scalar on the device; None: do it."""
+        self.threads = torch.get_num_threads()
+        """The number of threads that compute a step on a CPU."""
+        self.found_inf: Tensor | None = None
+        """A scalar on the device that is not 0 if the next step must not be done, as AdamW's; None:
+        do it."""
 
     def step(self) -> None:  # type: ignore[override]
         """Update the matrices that have a gradient.
 
         On a CPU each core updates one matrix at a time, so that none waits for a core that another
-        process uses (`cpu_threads.py`).
+        process uses (`train/cpu_step.py`). A GPU runs a few large kernels faster than many small
+        ones, so it updates all matrices of the same shape together.
         """
-        tasks = [
-            (matrix, group)
-            for group in self.param_groups
-            for matrix in group["params"]
-            if matrix.grad is not None
-        ]
-        together = self.good is not None or all(matrix.is_cuda for matrix, _ in tasks)
-        if together and not any(is_shard(matrix) for matrix, _ in tasks):
-            self._move_by_shape()
-            return
-        threads = self.threads or torch.get_num_threads()
+        tasks: list[tuple[list[Tensor], dict[str, Any]]] = []
+        for group in self.param_groups:
+            matrices = [matrix for matrix in group["params"] if matrix.grad is not None]
+            tasks += [(each, group) for each in _updated_together(matrices)]
+        on_cpu = all(matrices[0].device.type == "cpu" for matrices, _ in tasks)
         # Shards must be gathered in the same order on all ranks.
-        if threads == 1 or any(m.device.type != "cpu" or is_shard(m) for m, _ in tasks):
-            for matrix, group in tasks:
-                self._move(matrix, group)
+        if self.threads == 1 or not on_cpu or any(is_shard(matrices[0]) for matrices, _ in tasks):
+            for task in tasks:
+                self._update(*task)
             return
-        with one_core_each(threads) as pool:
-            for done in [pool.submit(self._move, *task) for task in tasks]:
+        with one_core_each(self.threads) as pool:
+            for done in [pool.submit(self._update, *task) for task in tasks]:
                 done.result()
 
-    @torch.no_grad()
-    def _move_by_shape(self) -> None:
-        """Update all matrices of the same shape together: a GPU runs a few large kernels faster
-        than many small ones.
-        """
-        for group in self.param_groups:
-            by_shape: dict[torch.Size, list[Tensor]] = {}
-            for matrix in group["params"]:
-                if matrix.grad is not None:
-                    by_shape.setdefault(matrix.shape, []).append(matrix)
-            for matrices in by_shape.values():
-                self._move_together(matrices, group)
-
-    def _move_together(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
-        keep, all_gradients = group["momentum"], []
-        for matrix in matrices:
-            assert matrix.grad is not None
-            all_gradients.append(matrix.grad)
-            if not self.state[matrix]:
-                self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix.grad)
-        buffers = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
-        gradients, momentum = torch.stack(all_gradients), torch.stack(buffers)  # [b, m, n]
-        good = momentum.new_ones(()) if self.good is None else self.good.to(momentum.dtype)
-        if self.good is not None:  # 0 times infinity or NaN is not 0
-            gradients = gradients.where(self.good, 0.0)
-        momentum = momentum.lerp(gradients, (1 - keep) * good)
-        torch._foreach_copy_(buffers, list(momentum.unbind()))
-        ahead = gradients.lerp(momentum, keep)
-        rate = min(group["lr"] * step_size(ahead), torch.finfo(torch.float32).max)
-        update = orthogonal(ahead, self.dtype).to(momentum.dtype) * (-rate * good)
-        torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"] * good)
-        torch._foreach_add_(matrices, list(update.unbind()))
-
     @torch.no_grad()  # is a setting of each thread, so it cannot be set around all of them
-    def _move(self, matrix: Tensor, group: dict[str, Any]) -> None:
-        assert matrix.grad is not None
-        state, keep = self.state[matrix], group["momentum"]
+    def _update(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
+        """Update b matrices `[m, n]`."""
+        keep, decay = group["momentum"], 1 - group["lr"] * group["weight_decay"]
+        momenta = [self._momentum(matrix) for matrix in matrices]
+        gradients = [cast(Tensor, matrix.grad) for matrix in matrices]
+        if self.found_inf is not None:  # gradients that are the momentum leave it as it is
+            is_good = self.found_inf == 0
+            gradients = [g.where(is_good, m) for g, m in zip(gradients, momenta, strict=True)]
+            decay = torch.where(is_good, decay, 1.0)
+        torch._foreach_lerp_(momenta, gradients, 1 - keep)
+        ahead = [whole(g.lerp(m, keep)) for g, m in zip(gradients, momenta, strict=True)]
+        x = torch.stack(ahead) if len(ahead) > 1 else ahead[0]  # [b, m, n] or [m, n]
+        update = orthogonal(x, self.dtype).to(x.dtype)
+        if self.found_inf is not None:
+            update = update * is_good
+        updates = list(update.unbind()) if len(ahead) > 1 else [laid_like(update, matrices[0])]
+        # beyond the largest number, the addition has an error
+        rate = min(group["lr"] * step_size(x), torch.finfo(torch.float32).max)
+        torch._foreach_mul_(matrices, decay)
+        torch._foreach_add_(matrices, updates, alpha=-rate)
+
+    def _momentum(self, matrix: Tensor) -> Tensor:
+        """Return the momentum of a matrix, 0 before its first step."""
+        state = self.state[matrix]
         if not state:
-            state["momentum_buffer"] = torch.zeros_like(matrix.grad)
-        momentum = state["momentum_buffer"].lerp_(matrix.grad, 1 - keep)
-        ahead = whole(matrix.grad.lerp(momentum, keep))
-        update = orthogonal(ahead, self.dtype).to(matrix.dtype)
-        matrix.mul_(1 - group["lr"] * group["weight_decay"])
-        rate = min(
-            group["lr"] * step_size(matrix), torch.finfo(torch.float32).max
-        )  # beyond, add_ has an error
-        matrix.add_(laid_like(update, matrix), alpha=-rate)
+            state["momentum_buffer"] = torch.zeros_like(cast(Tensor, matrix.grad))
+        momentum: Tensor = state["momentum_buffer"]
+        return momentum
+
+
+def _updated_together(matrices: Iterable[Tensor]) -> list[list[Tensor]]:
+    """Return the matrices of a GPU by shape; on a CPU, and of shards, each alone."""
+    together: dict[object, list[Tensor]] = {}
+    for matrix in matrices:
+        is_alone = matrix.device.type == "cpu" or is_shard(matrix)
+        together.setdefault(id(matrix) if is_alone else matrix.shape, []).append(matrix)
+    return list(together.values())
 
 
 def step_size(matrix: Tensor) -> float:

@@ -36,19 +36,16 @@ class Optimizers:
             for group in part.param_groups:
                 group["lr"] = group["highest"] * factor
 
-    def step(self, threads: int | None = None, good: Tensor | None = None) -> None:
+    def step(self, good: Tensor | None = None) -> None:
         """Update the parameters with their gradients.
 
-        Args:
-            threads: the number of threads that compute Muon's products on a CPU.
-            good: a scalar on the device that says whether to do this step. The host does not wait
-                for it. None: do it.
+        `good` is a scalar on the device that says whether to do this step; the host does not wait
+        for it. None: do it.
         """
+        found_inf = None if good is None else (~good).float()
         for part in self.parts:
-            if isinstance(part, Muon):
-                part.threads, part.good = threads, good
-            else:  # AdamW's fused kernel reads `found_inf`, which `torch.amp.GradScaler` also sets
-                part.found_inf = None if good is None else (~good).float()  # type: ignore[attr-defined]
+            # AdamW's fused kernel reads this attribute, which `torch.amp.GradScaler` also sets.
+            part.found_inf = found_inf  # type: ignore[attr-defined]
             part.step()
 
     def zero_grad(self) -> None:
@@ -150,36 +147,6 @@ def _hidden_matrices(module: nn.Module) -> list[nn.Parameter]:
         for name, parameter in module.named_parameters()
         if name in linear and parameter.requires_grad and min(parameter.shape) >= 16
     ]
-
-
-def add_gradients(parameters: Iterable[nn.Parameter], gradients: Iterable[Tensor | None]) -> None:
-    """Add to each parameter's gradient; None adds nothing."""
-    ours, theirs, first = [], [], set()
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        if gradient is None:
-            continue
-        if parameter.grad is not None:
-            ours.append(parameter.grad)
-            theirs.append(gradient)
-        elif gradient.is_contiguous() and gradient.data_ptr() not in first:
-            parameter.grad = gradient
-            first.add(gradient.data_ptr())
-        else:  # autograd may return the same tensor for two parameters
-            parameter.grad = gradient.clone(memory_format=torch.contiguous_format)
-    if ours:
-        torch._foreach_add_(ours, theirs)
-
-
-def clip_unread(parameters: Iterable[nn.Parameter], most: float) -> Tensor:
-    """Clip gradients as `clip_gradients` does, and return the norm as a scalar on their device.
-
-    The host does not wait for the norm. Gradients that are not finite stay so.
-    """
-    gradients: list[Tensor] = [p.grad for p in parameters if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients)
-    if most and gradients:
-        torch._foreach_mul_(gradients, (most / norm).clamp(max=1.0))
-    return norm
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> float:

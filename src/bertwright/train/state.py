@@ -46,6 +46,11 @@ class Position:
     window: Window = field(default_factory=Window)
     """The steps since the last line of the log."""
 
+    def counted(self, split: str) -> dict[str, float | str]:
+        """Return the first values of a line of the log about a split."""
+        seconds = round(self.seconds, 3)
+        return {"step": self.step, "tokens": self.tokens, "seconds": seconds, "split": split}
+
 
 def encode_state(
     position: Position, learner: nn.Module, optimizers: Optimizers, ranks: Ranks

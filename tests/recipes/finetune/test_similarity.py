@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError
 from bertwright.tasks.predictions import SimilarityPrediction
 from bertwright.tasks.similarity import config_of
-from bertwright.train.cpu_width import Width
 from tests.recipes.task_files import LETTERS, write_model
 
 Row = dict[str, Any]
@@ -61,34 +58,6 @@ def test_negatives_are_all_texts_of_a_step(model: Path, tmp_path: Path) -> None:
     assert first_loss(found[0]) == pytest.approx(first_loss(found[1]), rel=1e-4)
     vectors = [run.model.embed(["a b c", "d e"]) for run in found]
     assert np.allclose(vectors[0], vectors[1], atol=1e-3)
-
-
-def test_the_number_of_threads_in_use_does_not_change_the_weights(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beside other processes it changes while a run trains. With a thread for each micro-batch,
-    the vectors are encoded once, otherwise twice.
-    """
-    before = torch.get_num_threads()
-    widths: dict[str, list[int]] = {"wide": [2], "narrow": [1], "changing": [2, 1]}
-    found, used = [], set()
-    try:
-        torch.set_num_threads(2)
-        for name, cycle in widths.items():
-            numbers = itertools.cycle(cycle)
-
-            def change(width: Width, *_: float, numbers: Iterator[int] = numbers) -> None:
-                used.add(width.now)
-                width.now = next(numbers)
-
-            monkeypatch.setattr(Width, "measure", change)
-            settings: dict[str, Any] = {"micro_tokens": 120, "batch_size": 16, "baselines": False}
-            run = learn(model, tmp_path / name, shuffled(64), **settings)
-            found.append((run.folder / "model" / "model.safetensors").read_bytes())
-    finally:
-        torch.set_num_threads(before)
-    assert used == {1, 2}
-    assert found[0] == found[1] == found[2]
 
 
 def test_a_run_is_a_folder_of_vectors(model: Path, tmp_path: Path) -> None:
@@ -135,7 +104,6 @@ def test_goes_on_from_a_folder_with_dense_layers(model: Path, tmp_path: Path) ->
 
 
 def write_dense(folder: Path, inputs: int, outputs: int) -> None:
-    import torch
     from safetensors.torch import save_file
 
     folder.mkdir()

@@ -40,7 +40,7 @@ from bertwright.tasks.predictions import Prediction
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
 from bertwright.train.log import Log
-from bertwright.train.loop import LoopConfig, Trainer
+from bertwright.train.loop import Trainer
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position
 from bertwright.transfer.stepping import Stepping
@@ -143,25 +143,22 @@ def train_seed(
         config, setups, learner, hardware, every, steps, in_epoch, on_tokens, SeedRun(seed)
     )
     trainer = Trainer(
-        learner,
-        stepping.optimizers,
-        loader,
-        Budget(steps=steps),
-        LoopConfig(
-            seed=seed,
-            precision=hardware.precision,
-            peak=hardware.peak,
-            clip_norm=config.clip_norm,
-            log=LogConfig(every_seconds=5.0),
-            validation=ValidationConfig(every_steps=every),
-            checkpoint=CheckpointConfig(every_minutes=1e9),
-        ),
-        hardware.ranks,
-        log,
-        flops=learner.flops,
+        learner=learner,
+        optimizers=stepping.optimizers,
+        begin_step=stepping,
+        clip_norm=config.clip_norm,
+        source=loader,
+        budget=Budget(steps=steps),
+        seed=seed,
+        ranks=hardware.ranks,
+        precision=hardware.precision,
+        peak=hardware.peak,
+        log=log,
         evaluate=validation,
         save=lambda position: None,
-        begin_step=stepping,
+        when_to_log=LogConfig(every_seconds=5.0),
+        when_to_validate=ValidationConfig(every_steps=every),
+        when_to_save=CheckpointConfig(every_minutes=1e9),
         is_enough=validation.is_enough,
     )
     began = time.monotonic()
@@ -227,7 +224,7 @@ class TaskLoader:
     def _most_tokens(self, instances: Sequence[Instance], rows: Sequence[int]) -> int:
         """Return the maximum number of tokens of a micro-batch.
 
-        On a CPU, it is so low that each core gets its own micro-batch (train/loop.py).
+        On a CPU, it is so low that each core gets its own micro-batch (train/cpu_step.py).
         """
         if self.ranks.device.type != "cpu" or self.ranks.world_size > 1:
             return self.micro_tokens
