@@ -29,7 +29,7 @@ from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.head import LabelledBatch
-from bertwright.tasks.texts import Classifier
+from bertwright.tasks.texts.kind import Classifier
 from bertwright.transfer.freezing import learn_from
 from bertwright.transfer.stepping import Stepping
 

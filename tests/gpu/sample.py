@@ -20,10 +20,10 @@ from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.batch import make_batch
-from bertwright.tasks.choices import ChoiceInstance
+from bertwright.tasks.choices.kind import ChoiceInstance
 from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
-from bertwright.tasks.tagging import TaggingInstance
+from bertwright.tasks.tagging.kind import TaggingInstance
 from tests.contract.conftest import config_of
 from tests.recipes.sample import WORDS, build_data, build_pairs, build_stories
 

@@ -17,7 +17,7 @@ from bertwright.errors import DataError
 from bertwright.inference.model import load
 from bertwright.recipes.finetune.teacher import teach
 from bertwright.serve.app import make_app
-from bertwright.tasks.similarity import SimilarityExample
+from bertwright.tasks.similarity.kind import SimilarityExample
 from tests.raising import raises
 from tests.serve.conftest import until_ready
 from tests.small_bert import CONFIG, write_model

@@ -7,12 +7,12 @@ from dataclasses import replace
 from bertwright.config.task import TaskConfig
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.nn.objective import Learner
-from bertwright.tasks.choices import MultipleChoice
-from bertwright.tasks.generation import Generator
+from bertwright.tasks.choices.kind import MultipleChoice
+from bertwright.tasks.generation.kind import Generator
 from bertwright.tasks.head import Head
-from bertwright.tasks.span import SpanHead
-from bertwright.tasks.tagging import Tagger
-from bertwright.tasks.texts import Classifier
+from bertwright.tasks.span.kind import SpanHead
+from bertwright.tasks.tagging.kind import Tagger
+from bertwright.tasks.texts.kind import Classifier
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import LETTERS, scatter

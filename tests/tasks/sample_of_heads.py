@@ -15,11 +15,11 @@ from bertwright.nn.encoder import Encoded
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.choices import MultipleChoice
+from bertwright.tasks.choices.kind import MultipleChoice
 from bertwright.tasks.head import Head, LabelledBatch
-from bertwright.tasks.span import SpanHead
-from bertwright.tasks.tagging import Tagger
-from bertwright.tasks.texts import Classifier
+from bertwright.tasks.span.kind import SpanHead
+from bertwright.tasks.tagging.kind import Tagger
+from bertwright.tasks.texts.kind import Classifier
 
 HIDDEN, LAYERS, VOCAB = 12, 5, 53
 CONFIG = BertConfig(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from bertwright.config.task import TaskConfig
 from bertwright.tasks.batch import instance_batches, make_batch
-from bertwright.tasks.choices import ChoiceInstance
+from bertwright.tasks.choices.kind import ChoiceInstance
 from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
-from bertwright.tasks.tagging import TaggingInstance
+from bertwright.tasks.tagging.kind import TaggingInstance
 
 
 def instance(number: int, *sizes: int, **fields: Any) -> Instance:

@@ -7,7 +7,7 @@ import pytest
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import ChoiceExample
-from bertwright.tasks.choices import make_choice_instances
+from bertwright.tasks.choices.kind import make_choice_instances
 from tests.tasks.sample import LETTERS, TOKENIZER
 
 TASK = TaskConfig(kind="multiple-choice", max_length=12, stride=2)

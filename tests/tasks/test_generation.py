@@ -20,7 +20,7 @@ from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.batch import make_batch
 from bertwright.tasks.evaluate import evaluate
-from bertwright.tasks.generation import GENERATION, Generator, make_generation_instances
+from bertwright.tasks.generation.kind import GENERATION, Generator, make_generation_instances
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.task_data import TaskData

@@ -24,9 +24,9 @@ from bertwright.tasks.batch import make_batch
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.lexical import bm25_scorer, tfidf_cosines
 from bertwright.tasks.predictions import SimilarityPrediction
-from bertwright.tasks.similarity import SimilarityHead, SimilarityInstance, rank_second
-from bertwright.tasks.similarity_forms import form_of, to_train
-from bertwright.tasks.similarity_losses import similarity_loss
+from bertwright.tasks.similarity.forms import form_of, to_train
+from bertwright.tasks.similarity.kind import SimilarityHead, SimilarityInstance, rank_second
+from bertwright.tasks.similarity.losses import similarity_loss
 from bertwright.train.distributed import Ranks
 from bertwright.train.step_loss import share
 from tests.recipes.task_files import SHAPE

@@ -17,7 +17,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.examples import SpanExample
 from bertwright.tasks.instances import Lengths
 from bertwright.tasks.predictions import Answer, SpanPrediction
-from bertwright.tasks.span import (
+from bertwright.tasks.span.kind import (
     LONGEST_QUESTION,
     SpanInstance,
     decide,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.tasks.metrics import value
-from bertwright.tasks.span import (
+from bertwright.tasks.span.kind import (
     Rules,
     best_threshold,
     normalize_answer,

@@ -14,7 +14,7 @@ from bertwright.labelled.examples import TaggingExample
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.metrics import per_class, value
 from bertwright.tasks.predictions import Entity, TaggingPrediction
-from bertwright.tasks.tagging import EntityCounts, decode_tagging, make_tagging_instances
+from bertwright.tasks.tagging.kind import EntityCounts, decode_tagging, make_tagging_instances
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import most_context, split
 from tests.tasks.mixed_scripts import TOKENIZERS, UNCASED, WORDS

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bertwright.tasks.tagging import Tagger
+from bertwright.tasks.tagging.kind import Tagger
 from tests.tasks.sample_of_heads import ALL, make_batch, make_head, random_encoded
 
 

@@ -8,7 +8,7 @@ import torch
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.nn.layers.characters import character_ids
-from bertwright.tasks.tagging import TagLm
+from bertwright.tasks.tagging.kind import TagLm
 
 WORDS = ("a", "bank", "a", "zürich", "bank")
 

@@ -13,8 +13,8 @@ from bertwright.config.task import HeadConfig
 from bertwright.errors import ConfigError
 from bertwright.models.bert.encoder import bert_spec
 from bertwright.nn.objective import Learner
-from bertwright.tasks.tagging import Tagger
-from bertwright.tasks.texts import Classifier
+from bertwright.tasks.tagging.kind import Tagger
+from bertwright.tasks.texts.kind import Classifier
 from tests.tasks.sample_of_heads import (
     ALL,
     CONFIG,

@@ -13,7 +13,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.examples import TextExample
 from bertwright.tasks.instances import Instance, make_windows
 from bertwright.tasks.kind import windows_read
-from bertwright.tasks.texts import make_text_instances
+from bertwright.tasks.texts.kind import make_text_instances
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of
 
 TASK = TaskConfig("classification", labels=("neg", "pos"), max_length=12, stride=3)

@@ -105,7 +105,7 @@ class HeadConfig:
 
 
 SimilarityObjective = Literal["in-batch", "cosent", "cosine", "triplet", "teacher"]
-"""How sentence vectors are trained (`tasks/similarity_losses.py`)."""
+"""How sentence vectors are trained (`tasks/similarity/losses.py`)."""
 
 Activation = Literal["identity", "tanh", "relu", "gelu", "silu", "sigmoid"]
 """The function after a dense layer."""

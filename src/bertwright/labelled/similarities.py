@@ -12,7 +12,7 @@ SimCSE, FlagEmbedding, Tevatron, DPR |
 The second text of a pair or a triplet belongs to the first; a list of second texts is as many
 pairs. A text may be an object with `title` and `text`. A file without names of columns (JSON
 arrays, TSV without a header) has two texts, and perhaps a hard negative. A class or a number is
-kept as it is written; its meaning is decided for the whole file (`tasks/similarity_forms.py`).
+kept as it is written; its meaning is decided for the whole file (`tasks/similarity/forms.py`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The kinds of tasks of a fine-tuned model: one file for each kind, and the code they share."""
+"""The kinds of tasks of a fine-tuned model: one folder for each kind, and the code they share."""

@@ -44,43 +44,43 @@ class Entry:
 
 
 def _classification() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.texts import CLASSIFICATION
+    from bertwright.tasks.texts.kind import CLASSIFICATION
 
     return CLASSIFICATION
 
 
 def _regression() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.texts import REGRESSION
+    from bertwright.tasks.texts.kind import REGRESSION
 
     return REGRESSION
 
 
 def _tagging() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.tagging import TAGGING
+    from bertwright.tasks.tagging.kind import TAGGING
 
     return TAGGING
 
 
 def _span() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.span import SPAN
+    from bertwright.tasks.span.kind import SPAN
 
     return SPAN
 
 
 def _multiple_choice() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.choices import MULTIPLE_CHOICE
+    from bertwright.tasks.choices.kind import MULTIPLE_CHOICE
 
     return MULTIPLE_CHOICE
 
 
 def _generation() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.generation import GENERATION
+    from bertwright.tasks.generation.kind import GENERATION
 
     return GENERATION
 
 
 def _similarity() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.similarity import SIMILARITY
+    from bertwright.tasks.similarity.kind import SIMILARITY
 
     return SIMILARITY
 

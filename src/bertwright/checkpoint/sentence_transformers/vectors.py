@@ -18,7 +18,7 @@ from bertwright.checkpoint.sentence_transformers.folder import (
 from bertwright.config.task import TaskConfig
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.tasks.catalogue import kind_of
-from bertwright.tasks.similarity import SimilarityHead, config_of
+from bertwright.tasks.similarity.kind import SimilarityHead, config_of
 
 
 def write(

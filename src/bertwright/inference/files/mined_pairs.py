@@ -12,7 +12,7 @@ from bertwright.errors import DataError
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.similarities import PAIRS
-from bertwright.tasks.similarity_forms import form_of, is_positive
+from bertwright.tasks.similarity.forms import form_of, is_positive
 
 
 def read_pairs(path: str) -> list[SimilarityExample]:

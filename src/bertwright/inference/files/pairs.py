@@ -25,7 +25,7 @@ from bertwright.labelled.source import BadRows, Rows
 from bertwright.labelled.tables.columns import Columns
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predictions import SimilarityPrediction
-from bertwright.tasks.similarity import as_evaluated, compare
+from bertwright.tasks.similarity.kind import as_evaluated, compare
 
 
 def evaluate_vectors(

@@ -20,7 +20,7 @@ from bertwright.errors import ConfigError
 from bertwright.inference.model import Model, load
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
-from bertwright.tasks.similarity_forms import POSITIVE
+from bertwright.tasks.similarity.forms import POSITIVE
 
 SCORING = ("classification", "regression")
 

@@ -52,7 +52,7 @@ from bertwright.tasks.predictions import (
     TaggingPrediction,
     TextPrediction,
 )
-from bertwright.tasks.tagging import TAGGING
+from bertwright.tasks.tagging.kind import TAGGING
 from bertwright.tasks.task_data import TaskData
 
 P = TypeVar("P")

@@ -28,7 +28,7 @@ from bertwright.serve.messages.schemas import TextToTextRequest, listed
 from bertwright.serve.models.engine import Engine
 from bertwright.serve.routes.generation import check_new, check_sampling, texts_of
 from bertwright.serve.routes.heads import task_items, task_name
-from bertwright.tasks.generation import target_decoder
+from bertwright.tasks.generation.kind import target_decoder
 
 router = make_router()
 

@@ -6,7 +6,7 @@ A text that is longer than a window is truncated, as sentence-transformers does.
 **Head.** The tokens of the encoder's last layer are pooled; dense layers follow if the model has
 them (Reimers and Gurevych, "Sentence-BERT", EMNLP 2019, section 3). The network is siamese: the
 texts of a pair are encoded by the same encoder, one by one. The losses are in
-`tasks/similarity_losses.py`; they depend on all vectors of a step (`nn/objective.py`,
+`tasks/similarity/losses.py`; they depend on all vectors of a step (`nn/objective.py`,
 `StepObjective`).
 
 **Predictions.** The prediction is the cosine of the two vectors. Pairs without a score or class are
@@ -59,8 +59,8 @@ from bertwright.tasks.kind import (
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_cosines, tfidf_scorer
 from bertwright.tasks.metrics import DECIMALS, Metrics, number_statistic, of_sums, ratio
 from bertwright.tasks.predictions import SimilarityPrediction, read_number
-from bertwright.tasks.similarity_forms import form_of, is_positive, to_train
-from bertwright.tasks.similarity_losses import FIRST, HARD, SECOND, similarity_loss
+from bertwright.tasks.similarity.forms import form_of, is_positive, to_train
+from bertwright.tasks.similarity.losses import FIRST, HARD, SECOND, similarity_loss
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 _BLOCK = 1 << 24

@@ -1,0 +1,1 @@
+"""Multiple choice: which of several texts is right."""

@@ -1,0 +1,1 @@
+"""Generation: a target is generated from a source by the encoder itself."""

@@ -1,0 +1,1 @@
+"""Similarity: sentence vectors whose cosine says how similar two texts are."""
