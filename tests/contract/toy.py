@@ -23,7 +23,7 @@ from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder, EncoderSpec
 from bertwright.nn.init import initialize
 from bertwright.nn.layers.recurrent import Lstm
-from bertwright.nn.outputs.next_token import tied_next_token
+from bertwright.nn.outputs.next_token import next_token
 from bertwright.nn.sequences import Inputs
 
 NAME = "toy-lstm"
@@ -106,7 +106,7 @@ TOY = System(
     row=Row(NAME, ToyConfig, ToyRun, use='generate --model {run} "A text"'),
     encoder=ToyLstm,
     spec=toy_spec,
-    objectives={"next_token": tied_next_token},
+    objectives={"next_token": next_token},
     instances=token_streams,
 )
 

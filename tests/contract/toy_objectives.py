@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from bertwright.models.bert.config import BertConfig, BertRun
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.models.bert.masked_batch import MaskedBatch
-from bertwright.models.bert.system import held_out, masked_lm, phases
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.system import held_out, phases
 from bertwright.models.catalogue import Row
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, Encoder
@@ -173,7 +174,7 @@ MIXTURE = System(
     row=Row("toy-mixture", MixtureConfig, MixtureRun),
     encoder=Bert,
     spec=bert_spec,
-    objectives={"masked_lm": masked_lm, "causal": causal},
+    objectives={"masked_lm": MaskedLM, "causal": causal},
     weights={"causal": 0.3},
     instances=held_out,
     phases=phases,

@@ -29,13 +29,16 @@ class Layout(Generic[C]):
     """The `model_type` in `config.json`."""
     config: type[C]
     """The class of the model's configuration, a dataclass."""
-    repeats: ClassVar[Mapping[str, str]] = {}
-    """Maps a tensor to the one that it must equal, for files that may hold a tied tensor twice."""
     shared: ClassVar[Collection[str]] = ()
     """The names of tensors that every head has with its own values; a file holds those of one
     head."""
     without_pooler: ClassVar[Collection[str]] = ()
     """Kinds of tasks whose heads, when stored in the model's weights, exclude a pooler."""
+
+    @property
+    def repeats(self) -> Mapping[str, str]:
+        """Maps a tensor to the one that it must equal, where files may hold a tied one twice."""
+        return {}
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> C:
         """Return the configuration in a `config.json`.

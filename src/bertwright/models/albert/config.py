@@ -36,6 +36,10 @@ class AlbertConfig(BertConfig):
         super().__post_init__()
         between(self, 1, MOST_WIDTH, "embedding_size")
 
+    @property
+    def projects_embeddings(self) -> bool:
+        return True  # as published, also to the same width
+
 
 PRESETS = {
     name.replace("bert", "albert", 1): AlbertConfig(

@@ -14,25 +14,12 @@ Task heads have BERT's names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from bertwright.config.task import TaskConfig
-from bertwright.models.bert.config import BertConfig
-from bertwright.models.bert.huggingface import BertLayout, masked_lm_names
-from bertwright.storage.tensor_names import ParameterMapping, Parts, pair
+from bertwright.models.bert.huggingface import EMBEDDINGS, BertLayout, Names
 
-_DROPOUT = "classifier_dropout_prob"
-# The defaults of transformers for keys that a file does not state.
-_DEFAULTS: dict[str, Any] = {"hidden_act": "gelu_new", "embedding_size": 128}
-_LAYER = {
-    "attention.output": "attention.dense",
-    "attention_norm": "attention.LayerNorm",
-    "feed_forward.intermediate": "ffn",
-    "feed_forward.output": "ffn_output",
-    "feed_forward_norm": "full_layer_layer_norm",
-}
+_LAYER = "encoder.albert_layer_groups.0.albert_layers.0"
 
 
 class AlbertLayout(BertLayout):
@@ -40,61 +27,57 @@ class AlbertLayout(BertLayout):
 
     title: ClassVar[str] = "ALBERT"
     classes: ClassVar[str] = "Albert"
+    architectures: ClassVar[Mapping[frozenset[str], str]] = {
+        **BertLayout.architectures,
+        frozenset({"next_sentence"}): "Model",  # transformers has no class for it alone
+    }
     prefix: ClassVar[str] = "albert."
+    encoder: ClassVar[Names] = {
+        **EMBEDDINGS,
+        "embeddings.project": "encoder.embedding_hidden_mapping_in",
+        "shared_layer.attention.qkv": (
+            f"{_LAYER}.attention.query",
+            f"{_LAYER}.attention.key",
+            f"{_LAYER}.attention.value",
+        ),
+        "shared_layer.attention.output": f"{_LAYER}.attention.dense",
+        "shared_layer.attention_norm": f"{_LAYER}.attention.LayerNorm",
+        "shared_layer.feed_forward.intermediate": f"{_LAYER}.ffn",
+        "shared_layer.feed_forward.output": f"{_LAYER}.ffn_output",
+        "shared_layer.feed_forward_norm": f"{_LAYER}.full_layer_layer_norm",
+    }
+    pooler: ClassVar[Names] = {"dense": "albert.pooler"}
+    objectives: ClassVar[Mapping[str, Names]] = {
+        "masked_lm": {
+            "transform": "predictions.dense",
+            "norm": "predictions.LayerNorm",
+            "bias": "predictions.bias",
+        },
+        "next_sentence": {"classifier": "sop_classifier.classifier"},
+    }
+    decoder: ClassVar[str] = "predictions.decoder"
     heads: ClassVar[tuple[str, ...]] = (
         "predictions.",
         "sop_classifier.",
         "classifier.",
         "qa_outputs.",
     )
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "hidden_act": "gelu_new",
+        "embedding_size": 128,
+        "classifier_dropout_prob": 0.1,
+    }
+    constants: ClassVar[Mapping[str, Any]] = {
+        **BertLayout.constants,
+        "num_hidden_groups": 1,
+        "inner_group_num": 1,
+    }
+    unwritten: ClassVar[Collection[str]] = ("pooler",)  # a classifier has one
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         **BertLayout.held,
         "num_hidden_groups": (1,),
         "inner_group_num": (1,),
     }
-    repeats: ClassVar[Mapping[str, str]] = {
-        "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
-        "predictions.decoder.bias": "predictions.bias",
-    }
-    dropout_keys: ClassVar[Mapping[str, str]] = dict.fromkeys(BertLayout.dropout_keys, _DROPOUT)
-
-    def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
-        return super().read_config({**_DEFAULTS, **content}, path)
-
-    def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
-        if objectives == {"next_sentence"}:
-            objectives = frozenset()  # transformers has no class for it alone
-        content = super().write_config(config, objectives)
-        content.pop("pooler", None)  # a classifier has one
-        return {**content, "num_hidden_groups": 1, "inner_group_num": 1}
-
-    def foreign_names(self, config: BertConfig) -> Parts:
-        pooler = {"pooler": pair("encoder.pooler.dense", f"{self.prefix}pooler")}
-        return {
-            "encoder": self.encoder_names(config),
-            **(pooler if config.pooler else {}),
-            "masked_lm": masked_lm_names(
-                "predictions.dense", "predictions.LayerNorm", "predictions.bias"
-            ),
-            "next_sentence": pair(
-                "objectives.next_sentence.classifier", "sop_classifier.classifier"
-            ),
-        }
-
-    def layer_names(self, config: BertConfig) -> list[ParameterMapping]:
-        ours = "encoder.shared_layer"
-        theirs = f"{self.prefix}encoder.albert_layer_groups.0.albert_layers.0"
-        three = [f"{theirs}.attention.{name}" for name in ("query", "key", "value")]
-        names = pair(
-            "encoder.embeddings.project", f"{self.prefix}encoder.embedding_hidden_mapping_in"
-        )
-        names += pair(f"{ours}.attention.qkv", *three)
-        for part, name in _LAYER.items():
-            names += pair(f"{ours}.{part}", f"{theirs}.{name}")
-        return names
-
-    def derived_task(
-        self, content: Mapping[str, Any], config: BertConfig, path: Path
-    ) -> TaskConfig | None:
-        """Return the task of a model that transformers saved; its dropout is 0.1 if unset."""
-        return super().derived_task({_DROPOUT: 0.1, **content}, config, path)
+    dropout_keys: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        BertLayout.dropout_keys, "classifier_dropout_prob"
+    )

@@ -8,21 +8,20 @@ from bertwright.models.catalogue import MODELS
 from bertwright.models.language_models import initialize_language_model, token_streams
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.outputs.next_token import NextToken
+from bertwright.nn.outputs.next_token import NextToken, next_token
 
 
-def next_token(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
+def penalized(config: AwdLstmConfig, encoder: Encoder) -> NextToken:
     """Return the tied output layer, with the penalties AR and TAR on the last layer."""
     penalties = config.activation_penalty, config.temporal_penalty
-    table = encoder.token_embedding()
-    return NextToken(config.embedding_size, config.vocab_size, table, penalties=penalties)
+    return next_token(config, encoder, penalties=penalties)
 
 
 AWD_LSTM = System(
     row=MODELS["awd-lstm"],
     encoder=AwdLstm,
     spec=awd_lstm_spec,
-    objectives={"next_token": next_token},
+    objectives={"next_token": penalized},
     instances=token_streams,
     initialize=initialize_language_model,
 )

@@ -31,6 +31,8 @@ class BertConfig:
 
     causal: ClassVar[bool] = False
     """Whether a token attends only to itself and the tokens before it."""
+    output_act: ClassVar[str | None] = None
+    """The activation before the output layer of the masked LM; None: that of the layers."""
 
     vocab_size: int = 30522
     """V, the number of entries of the vocabulary."""
@@ -72,6 +74,16 @@ class BertConfig:
     def head_size(self) -> int:
         """D, the width of an attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def embedding_size(self) -> int:
+        """E, the width of the embeddings, by default H."""
+        return self.hidden_size
+
+    @property
+    def projects_embeddings(self) -> bool:
+        """Whether a linear layer projects the embeddings to H."""
+        return self.embedding_size != self.hidden_size
 
     @property
     def max_length(self) -> int:

@@ -13,7 +13,7 @@ continued token by token over a KV cache (`GoesOn`).
 The left-to-right BERT, an ablation of section 5.1, has causal attention. There [CLS] sees only
 itself, so that model has no pooler, and a head reads the last token.
 
-Letters: B sequences, N tokens in all, H hidden, V vocabulary.
+Letters: B sequences, N tokens in all, E width of the embeddings, H hidden, V vocabulary.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ from bertwright.nn.transformer.stack import GoingOn
 
 
 class BertEmbeddings(Embeddings):
-    """The sum of token, position and segment embeddings, normalized."""
+    """The sum of token, position and segment embeddings, normalized.
 
-    def __init__(self, config: BertConfig, width: int | None = None) -> None:
-        """Build the tables with vectors of width `width`; None: H."""
+    In ELECTRA and ALBERT they have another width than the layers, and a linear layer projects them
+    to H.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
         super().__init__(config.hidden_dropout_prob)
-        width = width or config.hidden_size
+        width = config.embedding_size
         std, segments = config.initializer_range, config.type_vocab_size
         self.token = make_table(config.vocab_size, width, std)
         self.position = make_table(config.max_position_embeddings, width, std)
         self.segment = make_table(segments, width, std) if segments else None
         self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
-        self.project: nn.Linear | None = None
-        """The projection to H where the tables have another width, as in ELECTRA; else None."""
+        self.project = nn.Linear(width, config.hidden_size) if config.projects_embeddings else None
 
     @property
     def position_vectors(self) -> Tensor:
@@ -59,6 +61,16 @@ class BertEmbeddings(Embeddings):
             x = x + (self.segment(segments) if tells else self.segment.weight[0])
         normed: Tensor = self.norm(x + self.position(positions))
         return normed
+
+    def unprojected(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
+        """Return the embeddings before the projection, `[N, E]`; the arguments are those of
+        `forward`."""
+        return super().forward(ids, positions, segments)
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        x = self.unprojected(ids, positions, segments)
+        projected: Tensor = x if self.project is None else self.project(x)
+        return projected
 
 
 POOLER_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, **ACTIVATIONS}
@@ -85,6 +97,7 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
         width=config.hidden_size,
         depth=config.num_hidden_layers,
         vocab_size=config.vocab_size,
+        embedding_width=config.embedding_size,
         max_length=config.max_length,
         segments=max(1, config.type_vocab_size),
         reads_pairs=True,
@@ -109,9 +122,8 @@ class Bert(GoingOn):
     pooler_activation: ClassVar[str] = "tanh"
     """The activation of the pooler's dense layer, a name in `POOLER_ACTIVATIONS`."""
 
-    def __init__(self, config: BertConfig, spec: EncoderSpec | None = None) -> None:
-        """Build the encoder; `spec` defaults to BERT's."""
-        super().__init__(spec or bert_spec(config))
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(bert_spec(config))
         self.config = config
         self.embeddings = self.make_embeddings(config)
         self.layers = self.make_layers(config)

@@ -45,10 +45,15 @@ from bertwright.models.layout import Layout
 from bertwright.storage.model_folder import check_settings, wrong
 from bertwright.storage.tensor_names import ParameterMapping, Parts, pair
 
-_TABLES = {
-    "token": "word_embeddings",
-    "position": "position_embeddings",
-    "segment": "token_type_embeddings",
+Names = Mapping[str, str | tuple[str, ...]]
+"""Our names of modules, or of tensors (`*.weight`, `*.bias`), with those in a file; several are
+stacked. `#` stands for the number of a layer."""
+
+EMBEDDINGS: Names = {
+    "embeddings.token.weight": "embeddings.word_embeddings.weight",
+    "embeddings.position.weight": "embeddings.position_embeddings.weight",
+    "embeddings.segment.weight": "embeddings.token_type_embeddings.weight",
+    "embeddings.norm": "embeddings.LayerNorm",
 }
 # Buffers that some versions of transformers wrote; they hold 0, 1, 2... and zeros.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
@@ -81,13 +86,6 @@ _HELD: dict[str, tuple[Any, ...]] = {
     "tie_word_embeddings": (True, None),
     "pruned_heads": ({}, None),
     "quantization_config": (None,),
-}
-# The classes of transformers, without the name of the model before them.
-_CLASSES = {
-    frozenset({"masked_lm", "next_sentence"}): "ForPreTraining",
-    frozenset({"masked_lm"}): "ForMaskedLM",
-    frozenset({"next_sentence"}): "ForNextSentencePrediction",
-    frozenset(): "Model",
 }
 
 
@@ -122,24 +120,73 @@ _SPAN_LENGTH, _SPAN_STRIDE = 384, 128  # Devlin et al. 2019, as in their run_squ
 
 
 class BertLayout(Layout[BertConfig]):
-    """BERT as transformers stores it. Models of BERT's family override what differs."""
+    """BERT as transformers stores it. Models of BERT's family override the tables that differ."""
 
     title: ClassVar[str] = "BERT"
     """The name of the model in messages."""
     classes: ClassVar[str] = "Bert"
     """The beginning of the names of its classes in transformers."""
+    architectures: ClassVar[Mapping[frozenset[str], str]] = {
+        frozenset({"masked_lm", "next_sentence"}): "ForPreTraining",
+        frozenset({"masked_lm"}): "ForMaskedLM",
+        frozenset({"next_sentence"}): "ForNextSentencePrediction",
+        frozenset(): "Model",
+    }
+    """The end of the name of the class that has these pre-training heads."""
+
     prefix: ClassVar[str] = "bert."
     """The beginning of the names of the encoder's tensors."""
+    encoder: ClassVar[Names] = {
+        **EMBEDDINGS,
+        "layers.#.attention.qkv": (
+            "encoder.layer.#.attention.self.query",
+            "encoder.layer.#.attention.self.key",
+            "encoder.layer.#.attention.self.value",
+        ),
+        "layers.#.attention.output": "encoder.layer.#.attention.output.dense",
+        "layers.#.attention_norm": "encoder.layer.#.attention.output.LayerNorm",
+        "layers.#.feed_forward.intermediate": "encoder.layer.#.intermediate.dense",
+        "layers.#.feed_forward.output": "encoder.layer.#.output.dense",
+        "layers.#.feed_forward_norm": "encoder.layer.#.output.LayerNorm",
+    }
+    """The names in the encoder, with those after the prefix."""
+    pooler: ClassVar[Names] = {"dense": "bert.pooler.dense"}
+    """The names in the pooler."""
+    objectives: ClassVar[Mapping[str, Names]] = {
+        "masked_lm": {
+            "transform": "cls.predictions.transform.dense",
+            "norm": "cls.predictions.transform.LayerNorm",
+            "bias": "cls.predictions.bias",
+        },
+        "next_sentence": {"classifier": "cls.seq_relationship"},
+    }
+    """The names in each pre-training head."""
+    decoder: ClassVar[str] = "cls.predictions.decoder"
+    """The output layer of the masked LM, which files may hold beside the token embeddings and the
+    bias to which it is tied."""
+    task_poolers: ClassVar[Mapping[str, Names]] = {}
+    """Maps a kind of task to the names of the pooler, if it is stored with the task's head."""
+    task_scores: ClassVar[Mapping[str, str]] = {}
+    """Maps a kind of task to the layer that computes its scores, if its name differs from ours."""
+
     bare: ClassVar[tuple[str, ...]] = ("embeddings.", "encoder.", "pooler.")
-    """The beginnings of the same names in files of a bare encoder, without the prefix."""
+    """The beginnings of the encoder's names in files of a bare encoder, without the prefix."""
     heads: ClassVar[tuple[str, ...]] = ("cls.", "classifier.", "qa_outputs.")
     """The beginnings of the names of heads, which are ignored where they are not read."""
+    unread: ClassVar[tuple[str, ...]] = ()
+    """The beginnings of the names of tensors of the encoder that may be ignored too."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """The values of transformers for keys that a `config.json` does not state, if ours differ."""
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = _HELD
     """Keys that change what is computed, and the values for which our model computes the same."""
-    repeats: ClassVar[Mapping[str, str]] = {
-        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    constants: ClassVar[Mapping[str, Any]] = {
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": True,
     }
+    """Keys that are always written with these values."""
+    unwritten: ClassVar[Collection[str]] = ()
+    """Fields of the configuration that are not written."""
     without_pooler: ClassVar[Collection[str]] = [
         kind for kind, task_class in _TASK_CLASSES.items() if task_class.of_tokens
     ]
@@ -159,6 +206,7 @@ class BertLayout(Layout[BertConfig]):
         Raises:
             DataError: the model differs from our BERT, or a size is out of range.
         """
+        content = {**self.defaults, **content}
         check_settings(content, path, self.title, self.held, _REQUIRED)
         given = {key: content[key] for key in to_dict(self.config()) if key in content}
         act = activation_of(given.get("hidden_act", "gelu"), path)
@@ -168,60 +216,42 @@ class BertLayout(Layout[BertConfig]):
         """Return the `config.json` of a BERT with these pre-training heads, as transformers writes
         it."""
         sizes = to_dict(config)
-        if config.pooler:
-            del sizes["pooler"]  # as transformers writes it
+        unwritten = {*self.unwritten, *(["pooler"] if config.pooler else [])}
         return {
-            "architectures": [self.classes + _CLASSES[objectives]],
+            "architectures": [self.classes + self.architectures[objectives]],
             "model_type": self.model_type,
-            **sizes,
+            **{key: value for key, value in sizes.items() if key not in unwritten},
             "hidden_act": _WRITTEN_ACTIVATIONS[config.hidden_act],
-            "position_embedding_type": "absolute",
-            "tie_word_embeddings": True,
+            **self.constants,
         }
 
     def foreign_names(self, config: BertConfig) -> Parts:
         """Return all parameters by part, with transformers' names."""
-        pooler = {"pooler": pair("encoder.pooler.dense", f"{self.prefix}pooler.dense")}
-        return {
-            "encoder": self.encoder_names(config),
-            **(pooler if config.pooler else {}),
-            "masked_lm": masked_lm_names(
-                "cls.predictions.transform.dense",
-                "cls.predictions.transform.LayerNorm",
-                "cls.predictions.bias",
-            ),
-            "next_sentence": pair("objectives.next_sentence.classifier", "cls.seq_relationship"),
+        absent = self.absent(config)
+        encoder = {ours: name for ours, name in self.encoder.items() if ours not in absent}
+        parts = {"encoder": expand("encoder.", encoder, self.prefix, config.num_hidden_layers)}
+        if config.pooler:
+            parts["pooler"] = expand("encoder.pooler.", self.pooler)
+        for objective, names in self.objectives.items():
+            parts[objective] = expand(f"objectives.{objective}.", names)
+        return parts
+
+    def absent(self, config: BertConfig) -> Collection[str]:
+        """Return the names in the table of the encoder that an encoder does not have."""
+        absent = {
+            "embeddings.segment.weight": not config.type_vocab_size,
+            "embeddings.project": not config.projects_embeddings,
         }
+        return [name for name, is_absent in absent.items() if is_absent]
 
-    def encoder_names(self, config: BertConfig) -> list[ParameterMapping]:
-        """Return the parameters of the embeddings and the layers, with transformers' names."""
-        norm, prefix = "LayerNorm", self.prefix
-        encoder = [
-            ParameterMapping(
-                f"encoder.embeddings.{ours}.weight", (f"{prefix}embeddings.{theirs}.weight",)
-            )
-            for ours, theirs in _TABLES.items()
-            if ours != "segment" or config.type_vocab_size
-        ]
-        encoder += pair("encoder.embeddings.norm", f"{prefix}embeddings.{norm}")
-        return encoder + self.layer_names(config)
-
-    def layer_names(self, config: BertConfig) -> list[ParameterMapping]:
-        """Return the parameters of the layers, with transformers' names."""
-        norm, prefix = "LayerNorm", self.prefix
-        encoder: list[ParameterMapping] = []
-        for index in range(config.num_hidden_layers):
-            ours, theirs = f"encoder.layers.{index}", f"{prefix}encoder.layer.{index}"
-            three = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
-            encoder += [
-                *pair(f"{ours}.attention.qkv", *three),
-                *pair(f"{ours}.attention.output", f"{theirs}.attention.output.dense"),
-                *pair(f"{ours}.attention_norm", f"{theirs}.attention.output.{norm}"),
-                *pair(f"{ours}.feed_forward.intermediate", f"{theirs}.intermediate.dense"),
-                *pair(f"{ours}.feed_forward.output", f"{theirs}.output.dense"),
-                *pair(f"{ours}.feed_forward_norm", f"{theirs}.output.{norm}"),
-            ]
-        return encoder
+    @property
+    def repeats(self) -> Mapping[str, str]:
+        bias = self.objectives["masked_lm"]["bias"]
+        tied = {
+            f"{self.decoder}.weight": f"{self.prefix}{self.encoder['embeddings.token.weight']}",
+            f"{self.decoder}.bias": str(bias),
+        }
+        return {name: original for name, original in tied.items() if name != original}
 
     def current_name(self, name: str) -> str | None:
         """Return the current name of a tensor, with the prefix; None for a buffer."""
@@ -242,7 +272,8 @@ class BertLayout(Layout[BertConfig]):
         return [
             name
             for today, name in unused.items()
-            if today.startswith(self.prefix) or (bare and not today.startswith(self.heads))
+            if (today.startswith(self.prefix) or (bare and not today.startswith(self.heads)))
+            and not name.startswith(self.unread)
         ]
 
     def task_parts(
@@ -260,7 +291,10 @@ class BertLayout(Layout[BertConfig]):
     def task_names(self, name: str, task: TaskConfig) -> list[ParameterMapping]:
         """Return the parameters of a head for which transformers has a class."""
         linear = _TASK_CLASSES[task.kind].linear
-        return pair(f"objectives.{name}.{linear}", linear)
+        return [
+            *expand("encoder.pooler.", self.task_poolers.get(task.kind, {})),
+            *expand(f"objectives.{name}.", {linear: self.task_scores.get(task.kind, linear)}),
+        ]
 
     def task_architecture(self, task: TaskConfig, pooled: bool = True) -> str | None:
         """Return the class of transformers that computes the same scores; None if there is none."""
@@ -309,6 +343,7 @@ class BertLayout(Layout[BertConfig]):
         kind = self._kind(content.get("architectures"))
         if kind is None:
             return None
+        content = {**self.defaults, **content}
         task_class = _TASK_CLASSES[kind]
         labels = _labels(content, path) if task_class.has_labels else ()
         scheme = scheme_of(labels) if task_class.of_tokens else "none"
@@ -371,13 +406,30 @@ class BertLayout(Layout[BertConfig]):
         return float(value)
 
 
-def masked_lm_names(dense: str, norm: str, bias: str) -> list[ParameterMapping]:
-    """Return the parameters of the masked-LM head, given the names of its parts in a file."""
-    return [
-        *pair("objectives.masked_lm.transform", dense),
-        *pair("objectives.masked_lm.norm", norm),
-        ParameterMapping("objectives.masked_lm.bias", (bias,)),
+def expand(ours: str, names: Names, theirs: str = "", layers: int = 0) -> list[ParameterMapping]:
+    """Return the parameters of a table.
+
+    Args:
+        ours: the beginning of our names.
+        names: the table.
+        theirs: the beginning of the names in a file.
+        layers: the number of layers, each of which has the parameters with `#`.
+    """
+    rows = [(our, (their,) if isinstance(their, str) else their) for our, their in names.items()]
+    numbered = [
+        (our.replace("#", str(number)), tuple(name.replace("#", str(number)) for name in stacked))
+        for number in range(layers)
+        for our, stacked in rows
+        if "#" in our
     ]
+    mappings: list[ParameterMapping] = []
+    for our, stacked in [*(row for row in rows if "#" not in row[0]), *numbered]:
+        in_file = [theirs + name for name in stacked]
+        if our.rpartition(".")[2] in ("weight", "bias"):
+            mappings.append(ParameterMapping(ours + our, tuple(in_file)))
+        else:
+            mappings += pair(ours + our, *in_file)
+    return mappings
 
 
 def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
-from bertwright.nn.encoder import Encoded
+from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.outputs.transform import Transform
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
@@ -24,22 +24,14 @@ class MaskedLM(VocabularyOutput, Objective[MaskedBatch]):
     title = "masked LM"
     bias: nn.Parameter
 
-    def __init__(
-        self,
-        config: BertConfig,
-        token_embeddings: nn.Embedding,
-        transform: Transform | None = None,
-    ) -> None:
-        """Build the head.
-
-        Args:
-            config: the model's configuration.
-            token_embeddings: the token embeddings, used as the output layer.
-            transform: the sizes of the dense layer and norm before it; None: BERT's.
-        """
-        if transform is None:
-            transform = Transform(config.hidden_size, config.hidden_act, config.layer_norm_eps)
-        super().__init__(config.vocab_size, token_embeddings, transform=transform)
+    def __init__(self, config: BertConfig, encoder: Encoder) -> None:
+        """Build the head, whose output layer is tied to the token embeddings."""
+        activation = config.output_act or config.hidden_act
+        usual = Transform(
+            config.hidden_size, activation, config.layer_norm_eps, config.embedding_size
+        )
+        transform = encoder.spec.before_scores or usual
+        super().__init__(config.vocab_size, encoder.token_embedding(), transform=transform)
 
     def count(self, batch: MaskedBatch) -> int:
         """Return K, the number of masked tokens of a batch."""

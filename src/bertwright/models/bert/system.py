@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bertwright.data.loading.phases import Phase
 from bertwright.data.shards import Shards
@@ -29,9 +30,9 @@ from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.models.bert.tensorflow import TensorFlowLayout
 from bertwright.models.catalogue import MODELS
 from bertwright.models.language_models import token_streams
-from bertwright.models.system import System, keep_architecture
+from bertwright.models.system import RunSources, System, keep_architecture, model_of_the_run
 from bertwright.nn.encoder import Encoder
-from bertwright.nn.outputs.next_token import tied_next_token
+from bertwright.nn.outputs.next_token import next_token
 
 
 def objectives(config: BertRun) -> list[str]:
@@ -93,11 +94,10 @@ def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
     return kept
 
 
-def masked_lm(config: BertConfig, encoder: Encoder) -> MaskedLM:
-    """Return the masked LM, whose output layer is tied to the token embeddings."""
-    embedding = encoder.token_embedding()
-    assert embedding is not None
-    return MaskedLM(config, embedding)
+def without_unread_pooler(run: BertRun, shards: Shards, sources: RunSources) -> Any:
+    """Return the configuration of a new model, which has a pooler if an objective reads it."""
+    pooler = "next_sentence" in objectives(run)
+    return replace(model_of_the_run(run, shards, sources), pooler=pooler)
 
 
 def next_sentence(config: BertConfig, encoder: Encoder) -> NextSentence:
@@ -118,7 +118,7 @@ BERT = System(
     row=MODELS["bert"],
     encoder=Bert,
     spec=bert_spec,
-    objectives={"masked_lm": masked_lm, "next_sentence": next_sentence},
+    objectives={"masked_lm": MaskedLM, "next_sentence": next_sentence},
     layout=BertLayout,
     layouts={"tensorflow": TensorFlowLayout},
     is_padded=True,
@@ -133,7 +133,7 @@ LEFT_TO_RIGHT_BERT = System(
     row=MODELS["bert-ltr"],
     encoder=Bert,
     spec=bert_spec,
-    objectives={"next_token": tied_next_token},
+    objectives={"next_token": next_token},
     instances=token_streams,
     initialize=initialize_from_data,
 )

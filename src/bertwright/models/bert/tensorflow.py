@@ -32,7 +32,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -60,7 +59,9 @@ _OUTPUTS = {
 class TensorFlowLayout(BertLayout):
     """The layout of google-research/bert."""
 
-    repeats: ClassVar[Mapping[str, str]] = {}
+    @property
+    def repeats(self) -> Mapping[str, str]:
+        return {}
 
     def foreign_names(self, config: BertConfig) -> Parts:
         """Return all parameters by part, with the names of their variables."""

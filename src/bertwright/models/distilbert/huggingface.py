@@ -18,10 +18,9 @@ from typing import Any, ClassVar
 
 from bertwright.config.values import to_dict
 from bertwright.models.bert.config import BertConfig
-from bertwright.models.bert.huggingface import BertLayout, masked_lm_names
+from bertwright.models.bert.huggingface import EMBEDDINGS, BertLayout, Names
 from bertwright.models.layout import Layout
 from bertwright.storage.model_folder import check_settings
-from bertwright.storage.tensor_names import ParameterMapping, Parts, pair
 
 _KEYS = {
     "vocab_size": "vocab_size",
@@ -35,13 +34,6 @@ _KEYS = {
     "initializer_range": "initializer_range",
 }
 _REQUIRED = ("vocab_size", "dim", "n_layers", "n_heads", "hidden_dim")
-_LAYER = {
-    "attention.output": "attention.out_lin",
-    "attention_norm": "sa_layer_norm",
-    "feed_forward.intermediate": "ffn.lin1",
-    "feed_forward.output": "ffn.lin2",
-    "feed_forward_norm": "output_layer_norm",
-}
 
 
 class DistilBertLayout(BertLayout):
@@ -50,6 +42,28 @@ class DistilBertLayout(BertLayout):
     title: ClassVar[str] = "DistilBERT"
     classes: ClassVar[str] = "DistilBert"
     prefix: ClassVar[str] = "distilbert."
+    encoder: ClassVar[Names] = {
+        **EMBEDDINGS,
+        "layers.#.attention.qkv": (
+            "transformer.layer.#.attention.q_lin",
+            "transformer.layer.#.attention.k_lin",
+            "transformer.layer.#.attention.v_lin",
+        ),
+        "layers.#.attention.output": "transformer.layer.#.attention.out_lin",
+        "layers.#.attention_norm": "transformer.layer.#.sa_layer_norm",
+        "layers.#.feed_forward.intermediate": "transformer.layer.#.ffn.lin1",
+        "layers.#.feed_forward.output": "transformer.layer.#.ffn.lin2",
+        "layers.#.feed_forward_norm": "transformer.layer.#.output_layer_norm",
+    }
+    pooler: ClassVar[Names] = {"dense": "pre_classifier"}
+    objectives: ClassVar[Mapping[str, Names]] = {
+        "masked_lm": {
+            "transform": "vocab_transform",
+            "norm": "vocab_layer_norm",
+            "bias": "vocab_projector.bias",
+        },
+    }
+    decoder: ClassVar[str] = "vocab_projector"
     bare: ClassVar[tuple[str, ...]] = ("embeddings.", "transformer.")
     heads: ClassVar[tuple[str, ...]] = ("vocab_", "pre_classifier.", "classifier.", "qa_outputs.")
     dropout_keys: ClassVar[Mapping[str, str]] = {
@@ -64,9 +78,6 @@ class DistilBertLayout(BertLayout):
         "tie_weights_": (True, None),
         "pruned_heads": ({}, None),
         "quantization_config": (None,),
-    }
-    repeats: ClassVar[Mapping[str, str]] = {
-        "vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight",
     }
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
@@ -84,29 +95,3 @@ class DistilBertLayout(BertLayout):
             "sinusoidal_pos_embds": False,  # the positions are stored, whatever they were
             "tie_word_embeddings": True,
         }
-
-    def foreign_names(self, config: BertConfig) -> Parts:
-        pooler = {"pooler": pair("encoder.pooler.dense", "pre_classifier")}
-        return {
-            "encoder": self.encoder_names(config),
-            **(pooler if config.pooler else {}),
-            "masked_lm": masked_lm_names(
-                "vocab_transform", "vocab_layer_norm", "vocab_projector.bias"
-            ),
-        }
-
-    def encoder_names(self, config: BertConfig) -> list[ParameterMapping]:
-        encoder = [
-            ParameterMapping(
-                f"encoder.embeddings.{ours}.weight", (f"{self.prefix}embeddings.{theirs}.weight",)
-            )
-            for ours, theirs in (("token", "word_embeddings"), ("position", "position_embeddings"))
-        ]
-        encoder += pair("encoder.embeddings.norm", f"{self.prefix}embeddings.LayerNorm")
-        for index in range(config.num_hidden_layers):
-            ours, theirs = f"encoder.layers.{index}", f"{self.prefix}transformer.layer.{index}"
-            three = [f"{theirs}.attention.{name}_lin" for name in "qkv"]
-            encoder += pair(f"{ours}.attention.qkv", *three)
-            for part, name in _LAYER.items():
-                encoder += pair(f"{ours}.{part}", f"{theirs}.{name}")
-        return encoder

@@ -7,7 +7,7 @@ Generators, section 3 and appendix A. The names of a model's fields are those of
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bertwright.config.ranges import MOST_WIDTH, between
 from bertwright.config.run import Changes
@@ -18,6 +18,9 @@ from bertwright.models.bert.config import BertConfig, BertRun, MaskingConfig, Si
 @dataclass(frozen=True)
 class ElectraConfig(BertConfig):
     """The architecture of an ELECTRA; the defaults are ELECTRA Small."""
+
+    output_act: ClassVar[str | None] = "gelu"
+    """The exact GELU, whatever the activation of the layers."""
 
     hidden_size: int = 256
     """H, the width of a token's vector."""

@@ -16,21 +16,16 @@ discriminator, under our own names after `generator.`; transformers has two sepa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import torch
 
-from bertwright.config.task import TaskConfig
 from bertwright.models.bert.config import BertConfig
-from bertwright.models.bert.huggingface import BertLayout, masked_lm_names
+from bertwright.models.bert.huggingface import BertLayout, Names
 from bertwright.models.electra.config import ElectraConfig
 from bertwright.models.electra.replaced_tokens import Generator
-from bertwright.storage.tensor_names import ParameterMapping, Parts, pair
-
-_GENERATOR = "generator."
-_POOLER = "encoder.pooler.dense"
+from bertwright.storage.tensor_names import ParameterMapping, Parts
 
 
 class ElectraLayout(BertLayout):
@@ -38,7 +33,39 @@ class ElectraLayout(BertLayout):
 
     title: ClassVar[str] = "ELECTRA"
     classes: ClassVar[str] = "Electra"
+    architectures: ClassVar[Mapping[frozenset[str], str]] = {
+        frozenset({"replaced_tokens"}): "ForPreTraining",
+        frozenset({"masked_lm"}): "ForMaskedLM",
+        frozenset({"masked_lm", "replaced_tokens"}): "ForMaskedLM",
+        frozenset(): "Model",
+    }
     prefix: ClassVar[str] = "electra."
+    encoder: ClassVar[Names] = {
+        **BertLayout.encoder,
+        "embeddings.project": "embeddings_project",
+    }
+    pooler: ClassVar[Names] = {"dense": "electra.pooler.dense"}
+    objectives: ClassVar[Mapping[str, Names]] = {
+        "masked_lm": {
+            "transform": "generator_predictions.dense",
+            "norm": "generator_predictions.LayerNorm",
+            "bias": "generator_lm_head.bias",
+        },
+        "replaced_tokens": {
+            "dense": "discriminator_predictions.dense",
+            "prediction": "discriminator_predictions.dense_prediction",
+        },
+    }
+    decoder: ClassVar[str] = "generator_lm_head"
+    task_poolers: ClassVar[Mapping[str, Names]] = {
+        "classification": {"dense": "classifier.dense"},
+        "regression": {"dense": "classifier.dense"},
+        "multiple-choice": {"dense": "sequence_summary.summary"},
+    }
+    task_scores: ClassVar[Mapping[str, str]] = {
+        "classification": "classifier.out_proj",
+        "regression": "classifier.out_proj",
+    }
     bare: ClassVar[tuple[str, ...]] = ("embeddings.", "embeddings_project.", "encoder.")
     heads: ClassVar[tuple[str, ...]] = (
         "generator_",
@@ -51,65 +78,29 @@ class ElectraLayout(BertLayout):
         **BertLayout.dropout_keys,
         "multiple-choice": "summary_last_dropout",
     }
+    defaults: ClassVar[Mapping[str, Any]] = {"embedding_size": 128}
+    unwritten: ClassVar[Collection[str]] = ("pooler",)  # a classifier has one
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         **BertLayout.held,
         "summary_type": ("first",),
         "summary_use_proj": (True,),
         "summary_activation": ("gelu",),
     }
-    repeats: ClassVar[Mapping[str, str]] = {
-        "generator_lm_head.weight": "electra.embeddings.word_embeddings.weight",
-    }
-
-    def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
-        # the default of transformers, for a file that does not state the width
-        return super().read_config({"embedding_size": 128, **content}, path)
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
-        kind = "ForPreTraining" if "replaced_tokens" in objectives else "Model"
-        kind = "ForMaskedLM" if "masked_lm" in objectives else kind
-        content = {**super().write_config(config, frozenset())}
-        content["architectures"] = [self.classes + kind]
-        content.pop("pooler", None)  # a classifier has one
-        if "replaced_tokens" not in objectives:
-            for name in [name for name in content if name.startswith("generator_")]:
-                del content[name]
-        return content
+        content = super().write_config(config, objectives)
+        if "replaced_tokens" in objectives:
+            return content
+        return {key: value for key, value in content.items() if not key.startswith("generator_")}
 
     def foreign_names(self, config: BertConfig) -> Parts:
         assert isinstance(config, ElectraConfig)
-        pooler = {"pooler": pair(_POOLER, f"{self.prefix}pooler.dense")}
-        encoder = self.encoder_names(config)
-        if config.embedding_size != config.hidden_size:
-            encoder += pair("encoder.embeddings.project", f"{self.prefix}embeddings_project")
-        head = "objectives.replaced_tokens"
-        replaced = [
-            *pair(f"{head}.dense", "discriminator_predictions.dense"),
-            *pair(f"{head}.prediction", "discriminator_predictions.dense_prediction"),
-        ]
+        parts = super().foreign_names(config)
         if config.generator_hidden_size:
             with torch.device("meta"):
                 names = list(Generator(config).state_dict())
-            replaced += [
-                ParameterMapping(f"{head}.generator.{name}", (_GENERATOR + name,)) for name in names
+            ours = "objectives.replaced_tokens.generator."
+            parts["replaced_tokens"] += [
+                ParameterMapping(ours + name, (f"generator.{name}",)) for name in names
             ]
-        return {
-            "encoder": encoder,
-            **(pooler if config.pooler else {}),
-            "masked_lm": masked_lm_names(
-                "generator_predictions.dense",
-                "generator_predictions.LayerNorm",
-                "generator_lm_head.bias",
-            ),
-            "replaced_tokens": replaced,
-        }
-
-    def task_names(self, name: str, task: TaskConfig) -> list[ParameterMapping]:
-        if task.kind == "multiple-choice":
-            return [*pair(_POOLER, "sequence_summary.summary"), *super().task_names(name, task)]
-        if task.kind in ("classification", "regression"):
-            return [
-                *pair(_POOLER, "classifier.dense"),
-                *pair(f"objectives.{name}.classifier", "classifier.out_proj"),
-            ]
-        return super().task_names(name, task)
+        return parts

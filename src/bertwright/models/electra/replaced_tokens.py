@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bertwright.models.bert.encoder import BertEmbeddings
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.electra.config import ElectraConfig
-from bertwright.models.electra.encoder import ElectraEmbeddings
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.outputs.transform import Transform
@@ -56,7 +56,7 @@ class Generator(VocabularyOutput):
         self.project = nn.Linear(config.embedding_size, width)
         self.layers = layers_of(sizes)
 
-    def vectors(self, batch: MaskedBatch, embeddings: ElectraEmbeddings) -> Tensor:
+    def vectors(self, batch: MaskedBatch, embeddings: BertEmbeddings) -> Tensor:
         """Return the vectors from which the masked tokens are predicted, `[K, H]`."""
         inputs, sequences = batch.inputs, batch.inputs.sequences
         x = embeddings.unprojected(inputs.ids, sequences.positions, inputs.segments)  # [N, E]
@@ -99,7 +99,7 @@ class ReplacedTokens(Objective[MaskedBatch]):
         """Return the batch with its masked tokens replaced by samples of the generator's
         predictions."""
         assert self.generator is not None
-        embeddings = cast(ElectraEmbeddings, encoder.get_submodule("embeddings"))
+        embeddings = cast(BertEmbeddings, encoder.get_submodule("embeddings"))
         x = self.generator.vectors(batch, embeddings)  # [K, H]
         loss = self.generator.cross_entropy(x, batch.masked_labels)
         with torch.no_grad():

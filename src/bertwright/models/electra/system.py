@@ -6,31 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError
 from bertwright.models.bert.masked_lm import MaskedLM
-from bertwright.models.bert.system import BERT
+from bertwright.models.bert.system import BERT, without_unread_pooler
 from bertwright.models.catalogue import MODELS
 from bertwright.models.electra.config import ElectraConfig, ElectraRun
-from bertwright.models.electra.encoder import Electra, electra_spec
+from bertwright.models.electra.encoder import Electra
 from bertwright.models.electra.huggingface import ElectraLayout
 from bertwright.models.electra.replaced_tokens import ReplacedTokens
 from bertwright.models.system import (
-    RunSources,
     initialize_as_published,
     keep_architecture,
-    model_of_the_run,
 )
-from bertwright.nn.encoder import Encoder
-from bertwright.nn.outputs.transform import Transform
-
-
-def masked_lm(config: ElectraConfig, encoder: Encoder) -> MaskedLM:
-    """Return the head of a published generator, which is a masked LM."""
-    embedding = encoder.token_embedding()
-    assert embedding is not None
-    eps, width = config.layer_norm_eps, config.embedding_size
-    return MaskedLM(config, embedding, Transform(config.hidden_size, "gelu", eps, width))
 
 
 def trained_with(config: ElectraRun) -> list[str]:
@@ -53,21 +40,15 @@ def continued(config: ElectraRun, found: ElectraConfig, folder: Path) -> Any:
     return keep_architecture(config, found, folder)
 
 
-def new_model(run: ElectraRun, shards: Shards, sources: RunSources) -> Any:
-    """Return the configuration of a new model, without a pooler, which only a classifier reads."""
-    return replace(model_of_the_run(run, shards, sources), pooler=False)
-
-
 ELECTRA = replace(
     BERT,
     row=MODELS["electra"],
     encoder=Electra,
-    spec=electra_spec,
-    objectives={"masked_lm": masked_lm, "replaced_tokens": ReplacedTokens},
+    objectives={"masked_lm": MaskedLM, "replaced_tokens": ReplacedTokens},
     layout=ElectraLayout,
     layouts={},
     vocabulary=(*BERT.vocabulary, "objectives.replaced_tokens.generator.bias"),
-    model=new_model,
+    model=without_unread_pooler,
     trained_with=trained_with,
     continued=continued,
     initialize=initialize_as_published,

@@ -49,7 +49,6 @@ def _times(factor: int, value: Any) -> int | None:
 class GptLayout(Layout[GptConfig]):
     """GPT as transformers stores it."""
 
-    repeats: ClassVar[Mapping[str, str]] = {"lm_head.weight": "transformer.tokens_embed.weight"}
     tables: ClassVar[tuple[str, str]] = ("tokens_embed", "positions_embed")
     """The names of the token and the position embeddings."""
     architectures: ClassVar[tuple[str, str]] = ("OpenAIGPTModel", "OpenAIGPTLMHeadModel")
@@ -67,6 +66,10 @@ class GptLayout(Layout[GptConfig]):
         "quantization_config": (None,),
     }
     """Keys that change what is computed, and the values for which our model computes the same."""
+
+    @property
+    def repeats(self) -> Mapping[str, str]:
+        return {"lm_head.weight": f"{_PREFIX}{self.tables[0]}.weight"}
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> GptConfig:
         allowed = {**self.held, self.activation: tuple(self.activations)}
@@ -127,7 +130,6 @@ class GptLayout(Layout[GptConfig]):
 class Gpt2Layout(GptLayout):
     """GPT-2 as transformers stores it."""
 
-    repeats: ClassVar[Mapping[str, str]] = {"lm_head.weight": "transformer.wte.weight"}
     tables: ClassVar[tuple[str, str]] = ("wte", "wpe")
     architectures: ClassVar[tuple[str, str]] = ("GPT2Model", "GPT2LMHeadModel")
     activation: ClassVar[str] = "activation_function"

@@ -22,11 +22,11 @@ from bertwright.config.task import TaskConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import DataError
 from bertwright.models.bert.config import BertConfig
-from bertwright.models.bert.huggingface import BertLayout
+from bertwright.models.bert.huggingface import BertLayout, Names, expand
 from bertwright.models.layout import Layout
 from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.storage.model_folder import check_settings, wrong
-from bertwright.storage.tensor_names import ParameterMapping, Parts, pair
+from bertwright.storage.tensor_names import ParameterMapping, Parts
 
 _KEYS = {
     "vocab_size": "vocab_size",
@@ -49,20 +49,12 @@ _REQUIRED = (
     "num_attention_heads",
     "intermediate_size",
 )
-# The defaults of transformers for keys that a file does not state.
-_DROPOUT = {"embedding_dropout": 0.0, "attention_dropout": 0.0, "mlp_dropout": 0.0}
 _THETAS = {
     "full_attention": ("global_rope_theta", 160000.0),
     "sliding_attention": ("local_rope_theta", 10000.0),
 }
-_LAYER = {
-    "attention.qkv": "attn.Wqkv",
-    "attention.output": "attn.Wo",
-    "feed_forward_norm": "mlp_norm",
-    "feed_forward.intermediate": "mlp.Wi",
-    "feed_forward.output": "mlp.Wo",
-}
-_OF_HEADS = {"dense.weight": "head.dense.weight", "norm.weight": "head.norm.weight"}
+_HEAD: Names = {"dense.weight": "head.dense.weight", "norm.weight": "head.norm.weight"}
+"""What transformers stores alike for every head."""
 
 
 class ModernBertLayout(BertLayout):
@@ -71,8 +63,43 @@ class ModernBertLayout(BertLayout):
     title: ClassVar[str] = "ModernBERT"
     classes: ClassVar[str] = "ModernBert"
     prefix: ClassVar[str] = "model."
+    encoder: ClassVar[Names] = {
+        "embeddings.token.weight": "embeddings.tok_embeddings.weight",
+        "embeddings.norm.weight": "embeddings.norm.weight",
+        "layers.#.attention_norm.weight": "layers.#.attn_norm.weight",
+        "layers.#.attention.qkv.weight": "layers.#.attn.Wqkv.weight",
+        "layers.#.attention.output.weight": "layers.#.attn.Wo.weight",
+        "layers.#.feed_forward_norm.weight": "layers.#.mlp_norm.weight",
+        "layers.#.feed_forward.intermediate.weight": "layers.#.mlp.Wi.weight",
+        "layers.#.feed_forward.output.weight": "layers.#.mlp.Wo.weight",
+    }
+    pooler: ClassVar[Names] = {
+        "dense.weight": "model.pooler.dense.weight",
+        "norm.weight": "model.pooler.norm.weight",
+    }
+    objectives: ClassVar[Mapping[str, Names]] = {
+        "masked_lm": {
+            "transform.weight": "head.dense.weight",
+            "norm.weight": "head.norm.weight",
+            "bias": "decoder.bias",
+        },
+    }
+    decoder: ClassVar[str] = "decoder"
+    task_poolers: ClassVar[Mapping[str, Names]] = {
+        "classification": _HEAD,
+        "regression": _HEAD,
+        "multiple-choice": _HEAD,
+    }
+    task_scores: ClassVar[Mapping[str, str]] = {"span": "classifier"}
+    unread: ClassVar[tuple[str, ...]] = ("model.pooler.",)  # a classifier may have one unused
     bare: ClassVar[tuple[str, ...]] = ("embeddings.", "layers.", "final_norm.")
     heads: ClassVar[tuple[str, ...]] = ("head.", "decoder.", "classifier.")
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "embedding_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "mlp_dropout": 0.0,
+        "classifier_dropout": 0.0,
+    }
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "hidden_activation": ("gelu",),
         "classifier_activation": ("gelu",),
@@ -85,15 +112,11 @@ class ModernBertLayout(BertLayout):
         "tie_word_embeddings": (True, None),
         "quantization_config": (None,),
     }
-    repeats: ClassVar[Mapping[str, str]] = {
-        "decoder.weight": "model.embeddings.tok_embeddings.weight",
-    }
-
-    shared: ClassVar[Collection[str]] = tuple(_OF_HEADS.values())
+    shared: ClassVar[Collection[str]] = ("head.dense.weight", "head.norm.weight")
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
+        content = {**self.defaults, **content}
         check_settings(content, path, self.title, self.held, _REQUIRED)
-        content = {**_DROPOUT, **content}
         if content["embedding_dropout"] != content["mlp_dropout"]:
             raise DataError(
                 f"{path}: embedding_dropout is {content['embedding_dropout']} and mlp_dropout is "
@@ -110,10 +133,9 @@ class ModernBertLayout(BertLayout):
         thetas = {kind: sizes[key] for kind, (key, _) in _THETAS.items()}
         kinds = ("sliding_attention", "full_attention")
         numbers = range(config.num_hidden_layers)
-        head = "ForMaskedLM" if "masked_lm" in objectives else "Model"
         ends = dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"))
         return {
-            "architectures": [self.classes + head],
+            "architectures": [self.classes + self.architectures[objectives]],
             "model_type": self.model_type,
             **{theirs: sizes[ours] for theirs, ours in _KEYS.items()},
             "mlp_dropout": config.hidden_dropout_prob,
@@ -131,65 +153,21 @@ class ModernBertLayout(BertLayout):
         }
 
     def foreign_names(self, config: BertConfig) -> Parts:
-        pooler = {"pooler": _weights("encoder.pooler", f"{self.prefix}pooler")}
-        bias = ParameterMapping("objectives.masked_lm.bias", ("decoder.bias",))
-        return {
-            "encoder": self.encoder_names(config),
-            **(pooler if config.pooler else {}),
-            "masked_lm": [
-                ParameterMapping("objectives.masked_lm.transform.weight", ("head.dense.weight",)),
-                ParameterMapping("objectives.masked_lm.norm.weight", ("head.norm.weight",)),
-                bias,
-            ],
-        }
-
-    def encoder_names(self, config: BertConfig) -> list[ParameterMapping]:
-        names = {
-            "embeddings.token": "embeddings.tok_embeddings",
-            "embeddings.norm": "embeddings.norm",
-            f"layers.{config.num_hidden_layers - 1}.final_norm": "final_norm",
-        }
-        for index in range(config.num_hidden_layers):
-            own = _LAYER if index == 0 else {"attention_norm": "attn_norm", **_LAYER}
-            for ours, theirs in own.items():
-                names[f"layers.{index}.{ours}"] = f"layers.{index}.{theirs}"
-        return [
-            ParameterMapping(f"encoder.{ours}.weight", (f"{self.prefix}{theirs}.weight",))
-            for ours, theirs in names.items()
-        ]
-
-    def unknown(self, unused: Mapping[str, str], names: Collection[str]) -> list[str]:
-        """Return the unused tensors that do not belong to other heads, without those of a pooler: a
-        classifier may have one that it does not read."""
-        unread = f"{self.prefix}pooler."
-        found = super().unknown(unused, names)
-        return [name for name in found if not name.startswith(unread)]
+        parts = super().foreign_names(config)
+        first, last = "encoder.layers.0", f"encoder.layers.{config.num_hidden_layers - 1}"
+        norm = ParameterMapping(f"{last}.final_norm.weight", ("model.final_norm.weight",))
+        layers = [row for row in parts["encoder"] if row.ours != f"{first}.attention_norm.weight"]
+        return {**parts, "encoder": [norm, *layers]}
 
     def task_names(self, name: str, task: TaskConfig) -> list[ParameterMapping]:
-        head = f"objectives.{name}"
-        scores = "qa_outputs" if task.kind == "span" else "classifier"
         of_tokens = task.kind in self.without_pooler
-        before = f"{head}.before_scores" if of_tokens else "encoder.pooler"
-        return [*_weights(before, "head"), *pair(f"{head}.{scores}", "classifier")]
+        before = expand(f"objectives.{name}.before_scores.", _HEAD) if of_tokens else []
+        return before + super().task_names(name, task)
 
     def begins_as(self, name: str) -> str | None:
         if not (name.startswith("encoder.pooler.") or ".before_scores." in name):
             return None
-        return next((n for end, n in _OF_HEADS.items() if name.endswith(f".{end}")), None)
-
-    def derived_task(
-        self, content: Mapping[str, Any], config: BertConfig, path: Path
-    ) -> TaskConfig | None:
-        """Return the task of a model that transformers saved; its dropout is 0 if unset."""
-        return super().derived_task({"classifier_dropout": 0.0, **content}, config, path)
-
-
-def _weights(ours: str, theirs: str) -> list[ParameterMapping]:
-    """Return the mappings of a dense layer and a norm without biases."""
-    return [
-        ParameterMapping(f"{ours}.{part}.weight", (f"{theirs}.{part}.weight",))
-        for part in ("dense", "norm")
-    ]
+        return next((str(n) for end, n in _HEAD.items() if name.endswith(f".{end}")), None)
 
 
 def _read_thetas(content: Mapping[str, Any], path: Path) -> dict[str, Any]:

@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from bertwright.data.shards import Shards
 from bertwright.models.bert.initialization import initialize_from_counts
 from bertwright.models.bert.masked_lm import MaskedLM
-from bertwright.models.bert.system import BERT
+from bertwright.models.bert.system import BERT, without_unread_pooler
 from bertwright.models.catalogue import MODELS
-from bertwright.models.modernbert.config import ModernBertConfig, ModernBertRun
-from bertwright.models.modernbert.encoder import ModernBert, modernbert_spec, transform_of
+from bertwright.models.modernbert.config import ModernBertRun
+from bertwright.models.modernbert.encoder import ModernBert, modernbert_spec
 from bertwright.models.modernbert.huggingface import ModernBertLayout
-from bertwright.models.system import RunSources, model_of_the_run
-from bertwright.nn.encoder import Encoder
+from bertwright.models.system import RunSources
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
-
-
-def masked_lm(config: ModernBertConfig, encoder: Encoder) -> MaskedLM:
-    """Return the masked LM, which is BERT's with no bias except that of the output layer."""
-    embedding = encoder.token_embedding()
-    assert embedding is not None
-    return MaskedLM(config, embedding, transform_of(config))
-
-
-def new_model(run: ModernBertRun, shards: Shards, sources: RunSources) -> Any:
-    """Return the configuration of a new model, without a pooler, which only a classifier reads."""
-    return replace(model_of_the_run(run, shards, sources), pooler=False)
 
 
 def initialize_all(
@@ -57,9 +43,9 @@ MODERNBERT = replace(
     row=MODELS["modernbert"],
     encoder=ModernBert,
     spec=modernbert_spec,
-    objectives={"masked_lm": masked_lm},
+    objectives={"masked_lm": MaskedLM},
     layout=ModernBertLayout,
     layouts={},
-    model=new_model,
+    model=without_unread_pooler,
     initialize=initialize_all,
 )

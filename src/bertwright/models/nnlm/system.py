@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from bertwright.models.catalogue import MODELS
 from bertwright.models.language_models import initialize_language_model, token_streams
-from bertwright.models.nnlm.config import NnlmConfig
 from bertwright.models.nnlm.encoder import NnlmEncoder, nnlm_spec
 from bertwright.models.system import System
-from bertwright.nn.encoder import Encoder
-from bertwright.nn.outputs.next_token import NextToken
-
-
-def next_token(config: NnlmConfig, encoder: Encoder) -> NextToken:
-    """Return the output layer over the hidden layer, which has its own weights."""
-    return NextToken(encoder.spec.width, config.vocab_size)
-
+from bertwright.nn.outputs.next_token import next_token
 
 NNLM = System(
     row=MODELS["nnlm"],
     encoder=NnlmEncoder,
     spec=nnlm_spec,
-    objectives={"next_token": next_token},
+    objectives={"next_token": partial(next_token, tied=False)},
     instances=token_streams,
     initialize=initialize_language_model,
 )

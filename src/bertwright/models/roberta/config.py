@@ -7,7 +7,7 @@ as in `models/bert/config.py`: MPNet's run inherits them.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from bertwright.config.ranges import between
 from bertwright.config.run import Changes
@@ -18,6 +18,9 @@ from bertwright.models.bert.config import BertConfig, BertRun, SingleTextConfig
 @dataclass(frozen=True)
 class RobertaConfig(BertConfig):
     """The architecture of a RoBERTa; the defaults are RoBERTa Base."""
+
+    output_act: ClassVar[str | None] = "gelu"
+    """The exact GELU, whatever the activation of the layers."""
 
     vocab_size: int = 50265
     """V, the number of entries of the vocabulary."""

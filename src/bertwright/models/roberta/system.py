@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bertwright.data.shards import Shards
 from bertwright.models.bert.masked_lm import MaskedLM
-from bertwright.models.bert.system import BERT
+from bertwright.models.bert.system import BERT, without_unread_pooler
 from bertwright.models.catalogue import MODELS
 from bertwright.models.roberta.config import (
     RobertaConfig,
@@ -18,34 +18,22 @@ from bertwright.models.roberta.huggingface import (
     RobertaLayout,
     XlmRobertaLayout,
 )
-from bertwright.models.system import RunSources, model_of_the_run
-from bertwright.nn.encoder import Encoder
-from bertwright.nn.outputs.transform import Transform
-
-
-def masked_lm(config: RobertaConfig, encoder: Encoder) -> MaskedLM:
-    """Return the masked LM, which is BERT's with exact GELU, whatever the layers' activation."""
-    embedding = encoder.token_embedding()
-    assert embedding is not None
-    transform = Transform(config.hidden_size, "gelu", config.layer_norm_eps)
-    return MaskedLM(config, embedding, transform)
+from bertwright.models.system import RunSources
 
 
 def new_model(run: RobertaRun, shards: Shards, sources: RunSources) -> RobertaConfig:
-    """Return the configuration of a new model: its positions begin after the row of the padding
-    token's id, and it has no pooler, which only a classifier reads.
+    """Return the configuration of a new model, whose positions begin after the row of the padding
+    token's id.
     """
-    config = model_of_the_run(run, shards, sources)
-    assert isinstance(config, RobertaConfig)
-    first = shards.special_id("pad") + 1
-    return replace(config, first_position=first, pooler=False)
+    config: RobertaConfig = without_unread_pooler(run, shards, sources)
+    return replace(config, first_position=shards.special_id("pad") + 1)
 
 
 ROBERTA = replace(
     BERT,
     row=MODELS["roberta"],
     encoder=Roberta,
-    objectives={"masked_lm": masked_lm},
+    objectives={"masked_lm": MaskedLM},
     layout=RobertaLayout,
     layouts={},
     model=new_model,

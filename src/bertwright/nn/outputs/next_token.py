@@ -118,10 +118,15 @@ class NextToken(VocabularyOutput, Objective[NextTokenLabels]):
         return self.output_flops(len(batch.positions))
 
 
-def tied_next_token(config: Any, encoder: Encoder, bias: bool = True) -> NextToken:
-    """Return a `NextToken` objective tied to the token embeddings of an encoder.
-
-    The embeddings must be as wide as the last layer.
-    """
-    spec, table = encoder.spec, encoder.token_embedding()
-    return NextToken(spec.width, spec.vocab_size, table, bias=bias)
+def next_token(
+    config: Any,
+    encoder: Encoder,
+    *,
+    tied: bool = True,
+    bias: bool = True,
+    penalties: tuple[float, float] = (0.0, 0.0),
+) -> NextToken:
+    """Return a `NextToken` objective for an encoder, whose last layer must be as wide as the token
+    embeddings if it is `tied` to them."""
+    table = encoder.token_embedding() if tied else None
+    return NextToken(encoder.spec.width, encoder.spec.vocab_size, table, penalties, bias)
