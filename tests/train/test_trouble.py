@@ -18,6 +18,7 @@ from bertwright.nn.objective import Learner
 from bertwright.train import signals
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import MOST_SKIPPED
+from bertwright.train.signals import SeveralRuns, Signals
 from bertwright.train.state import Position
 from tests.raising import assert_names
 from tests.train.sample import make_trainer, new_learner
@@ -186,3 +187,20 @@ def test_under_nohup_a_closed_terminal_is_nothing() -> None:
         assert make_trainer(new_learner(), steps=3, save=hang_up).run(Position()).finished
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_signal_belongs_to_the_run_in_which_it_arrived() -> None:
+    """Not to later work of the same process, nor to other work around it."""
+    with SeveralRuns() as first:
+        with Signals():
+            signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Interrupted) as stop:
+            first.heed()
+        assert stop.value.exit_code == 128 + signal.SIGTERM
+        with SeveralRuns() as second:
+            with Signals() as signals:
+                pass
+            second.heed()
+    assert signals.number == 0
+    with SeveralRuns() as third:
+        third.heed()

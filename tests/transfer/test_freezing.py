@@ -16,7 +16,7 @@ from bertwright.nn.objective import Learner
 from bertwright.train.optim import parameter_groups
 from bertwright.train.schedule import slanted_triangular, without_bias_correction
 from bertwright.transfer.freezing import gradual_depth
-from bertwright.transfer.stepping import Stepping, rates_by_depth
+from bertwright.transfer.stepping import Stepping, learning_rates
 
 SHAPE = BertConfig(
     vocab_size=37,
@@ -51,7 +51,7 @@ def test_lower_layers_learn_slower_and_only_matrices_decay() -> None:
     learner = new_learner()
     names = {id(p): name for name, p in learner.named_parameters()}
     depth_of, seen = learner.depths(), set()
-    for group in parameter_groups(rates_by_depth(learner, 0.01, 0.5), 0.3):
+    for group in parameter_groups(learning_rates(learner, 0.01, 0.5), 0.3):
         for parameter in group["params"]:
             name = names[id(parameter)]
             seen.add(name)
@@ -72,9 +72,9 @@ def test_what_starts_from_nothing_learns_at_its_own_rate(part: str, head: HeadCo
     task = TaskConfig("tagging", ("O", "B-X"), max_length=16, stride=4, head=head)
     learner = make_learner(SHAPE, [], {"task": task})
     fresh = {id(p) for p in getattr(learner.objectives["task"], part).parameters()}
-    for parameter, rate in rates_by_depth(learner, 3e-5):
+    for parameter, rate in learning_rates(learner, 3e-5):
         assert rate == (1e-3 if id(parameter) in fresh else 3e-5)
-    assert {rate for _, rate in rates_by_depth(learner, 5e-3)} == {5e-3}
+    assert {rate for _, rate in learning_rates(learner, 5e-3)} == {5e-3}
 
 
 @pytest.mark.parametrize("epochs", [8, 49])  # 1 / 49 * 49 is rounded to less than 1

@@ -173,13 +173,13 @@ def _pretrain(paths: Any, config: Any) -> Any:
     """
     from bertwright.recipes.examine import verdict_of
     from bertwright.recipes.pretrain import pretrain
-    from bertwright.train.signals import Signals
+    from bertwright.train.signals import SeveralRuns
 
     try:
         # On a busy computer, initialization may take longer than a short run.
-        Signals.last = 0
-        pretrain(config, lambda line: say(f"     {line}"))
-        Signals.heed()
+        with SeveralRuns() as runs:
+            pretrain(config, lambda line: say(f"     {line}"))
+            runs.heed()
     except Interrupted as stop:
         raise Interrupted(
             stop.signal_number,

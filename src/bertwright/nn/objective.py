@@ -62,6 +62,8 @@ class Objective(nn.Module, Generic[B]):
     """Whether it reads only `Encoded.pooled`."""
     reads_embeddings: bool = False
     """Whether its logits are products with the whole table of the encoder's token embeddings."""
+    at_high_rates: tuple[str, ...] = ()
+    """The names of its modules that fine-tuning trains at high rates (`transfer/stepping.py`)."""
 
     def prepare(self, batch: B, encoder: Encoder, generator: torch.Generator | None) -> B:
         """Return the batch that is encoded for this objective; by default the batch itself.

@@ -85,6 +85,7 @@ class LabelledBatch(Batch):
 class Head(Objective[LabelledBatch]):
     """An objective that also predicts."""
 
+    at_high_rates = ("network", "crf", "mix", "hidden")
     mix: LayerMix | None
     """Combines the layers that the head reads; None: the head reads the encoder's last layer."""
     before_scores: DenseNorm | None

@@ -80,36 +80,33 @@ def make_optimizers(
     Parameters that do not require gradients are left out. Muon's products have the given
     `precision`. A layer decay needs a `Learner`.
     """
-    by_muon = _hidden_matrices(module) if config.matrices == "muon" else []
-    taken = {id(parameter) for parameter in by_muon}
-    rest = [p for p in module.parameters() if p.requires_grad and id(p) not in taken]
+    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    matrices = _hidden_matrices(module) & trained.keys() if config.matrices == "muon" else set()
     factors = _factors(module, config.layer_decay)
-    rates = ((p, config.learning_rate * factors[id(p)]) for p in rest)
-    groups = parameter_groups(rates, config.weight_decay)
-    betas = config.beta1, config.beta2
-    adamw = torch.optim.AdamW(groups, betas=betas, eps=config.eps, fused=True)
-    if not by_muon:
-        return Optimizers(adamw)
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    rate = config.matrix_learning_rate
-    matrix_groups = parameter_groups(
-        ((p, rate * factors[id(p)]) for p in by_muon), config.weight_decay
+
+    def groups(names: Iterable[str], rate: float) -> list[dict[str, Any]]:
+        rates = ((trained[name], rate * factors[name]) for name in names)
+        return parameter_groups(rates, config.weight_decay)
+
+    adamw = torch.optim.AdamW(
+        groups([name for name in trained if name not in matrices], config.learning_rate),
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        fused=True,
     )
-    return Optimizers(adamw, Muon(matrix_groups, rate, config.weight_decay, dtype))
+    if not matrices:
+        return Optimizers(adamw)
+    rate = config.matrix_learning_rate
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    of_muon = groups([name for name in trained if name in matrices], rate)
+    return Optimizers(adamw, Muon(of_muon, rate, config.weight_decay, dtype))
 
 
 def parameter_groups(
     rates: Iterable[tuple[nn.Parameter, float]], weight_decay: float
 ) -> list[dict[str, Any]]:
-    """Group parameters by learning rate, lowest first. Weight decay applies to matrices and
-    embeddings only.
-
-    Args:
-        rates: each parameter and its learning rate.
-        weight_decay: the weight decay of matrices and embeddings.
-
-    Returns:
-        Groups for an optimizer, with `params`, `lr` and `weight_decay`.
+    """Return an optimizer's groups of parameters, given each parameter's learning rate; lowest
+    rates first. Weight decay applies to matrices and embeddings only.
     """
     grouped: dict[tuple[float, bool], list[nn.Parameter]] = {}
     for parameter, rate in rates:
@@ -120,33 +117,38 @@ def parameter_groups(
     ]
 
 
-def _factors(module: nn.Module, layer_decay: float) -> dict[int, float]:
-    """Return the factor of each parameter's learning rate, by its id.
+def layer_factors(learner: Learner, layer_decay: float) -> dict[str, float]:
+    """Return the factor of each parameter's learning rate, by its name (discriminative
+    fine-tuning: Howard & Ruder 2018, section 3.1).
+
+    It is `layer_decay ** (top - depth)`; depths are those of `Learner.depths`.
+    """
+    depth_of = learner.depths()
+    top = max(depth_of.values())
+    return {name: layer_decay ** (top - depth) for name, depth in depth_of.items()}
+
+
+def _factors(module: nn.Module, layer_decay: float) -> dict[str, float]:
+    """Return the factor of each parameter's learning rate in pre-training, by its name.
 
     The factor of token embeddings is 1, because output weights are tied to them.
     """
     if layer_decay == 1:
-        return {id(parameter): 1.0 for parameter in module.parameters()}
+        return {name: 1.0 for name, _ in module.named_parameters()}
     assert isinstance(module, Learner)
-    depth_of, table = module.depths(), module.encoder.token_embedding()
-    top = max(depth_of.values())
-    factors = {
-        id(parameter): layer_decay ** (top - depth_of[name])
-        for name, parameter in module.named_parameters()
-    }
-    return factors | ({} if table is None else {id(table.weight): 1.0})
+    factors, table = layer_factors(module, layer_decay), module.encoder.token_embedding()
+    for name, parameter in module.named_parameters():
+        if table is not None and parameter is table.weight:
+            factors[name] = 1.0
+    return factors
 
 
-def _hidden_matrices(module: nn.Module) -> list[nn.Parameter]:
-    """Return the weights of linear layers between hidden vectors. A classifier, with its few rows,
-    is not one of them.
+def _hidden_matrices(module: nn.Module) -> set[str]:
+    """Return the names of the weights of linear layers between hidden vectors. A classifier, with
+    its few rows, is not one of them.
     """
     linear = {f"{name}.weight" for name, m in module.named_modules() if isinstance(m, nn.Linear)}
-    return [
-        parameter
-        for name, parameter in module.named_parameters()
-        if name in linear and parameter.requires_grad and min(parameter.shape) >= 16
-    ]
+    return {name for name, p in module.named_parameters() if name in linear and min(p.shape) >= 16}
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], most: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +13,34 @@ from bertwright.errors import Interrupted
 
 SECONDS_OF_ONE_SIGNAL = 1.0
 """Launchers and closing terminals send a signal twice; only a second one after this time kills."""
+
+
+class SeveralRuns:
+    """Work that consists of several runs, inside a `with` block.
+
+    A run in whose last step a signal arrives still finishes; the work must end after it.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        """The last signal that a run of the block remembered; 0: none."""
+
+    def __enter__(self) -> SeveralRuns:
+        self._token = _several_runs.set(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _several_runs.reset(self._token)
+
+    def heed(self) -> None:
+        """Raise `Interrupted` if a signal arrived in the last step of a run; to be called between
+        runs.
+        """
+        if self.number:
+            raise Interrupted(self.number, "interrupted")
+
+
+_several_runs: ContextVar[SeveralRuns | None] = ContextVar("several_runs", default=None)
 
 
 class Signals:
@@ -23,28 +52,16 @@ class Signals:
     processes itself.
     """
 
-    number = 0
-    """The first signal that arrived; 0: none."""
-    last = 0
-    """The last signal that any block remembered; 0: none. A run that is in its last step still
-    finishes; work that consists of several runs ends after it (`heed`)."""
-
     def __init__(self, alone: bool = True) -> None:
         """Initialize the handler. `alone` says that the process is not one of several of
         torchrun.
         """
+        self.number = 0
+        """The first signal that arrived; 0: none."""
         self._alone = alone
         self._first = 0.0
         self._before: dict[int, Any] = {}
-
-    @classmethod
-    def heed(cls) -> None:
-        """Raise `Interrupted` if a signal arrived in the last step of a run, which still finished.
-
-        Work that consists of several runs calls this between them.
-        """
-        if cls.last:
-            raise Interrupted(cls.last, "interrupted")
+        self._work = _several_runs.get()
 
     def __enter__(self) -> Signals:
         numbers: list[int] = [signal.SIGINT, signal.SIGTERM]
@@ -65,7 +82,8 @@ class Signals:
 
     def _remember(self, number: int, frame: object) -> None:
         now = time.monotonic()
-        Signals.last = number
+        if self._work is not None:
+            self._work.number = number
         if not self.number:
             self.number, self._first = number, now
         elif self._alone and now - self._first > SECONDS_OF_ONE_SIGNAL:

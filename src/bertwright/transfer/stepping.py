@@ -7,24 +7,27 @@ not.
 The parts of a head besides its last linear layer (an LSTM, a hidden layer, the transitions of a
 CRF, the weights of a mix) are not pre-trained and learn at a rate of 1e-3 or above: a rate that
 suits a pre-trained encoder would hardly change them in three epochs.
+
+Lower layers may have lower learning rates (`layer_factors`), as in ULMFiT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.errors import ConfigError
-from bertwright.nn.objective import Learner
-from bertwright.train.optim import Optimizers, parameter_groups
+from bertwright.nn.objective import Learner, Objective
+from bertwright.train.optim import Optimizers, layer_factors, parameter_groups
 from bertwright.train.schedule import slanted_triangular, warmup_decay, without_bias_correction
 from bertwright.transfer.freezing import freeze_unread_pooler, gradual_depth, learn_from
 
 LEAST_RATE = 1e-3
-_NOT_PRETRAINED = ("network", "crf", "mix", "hidden")
+"""The least learning rate of parts of a head (`Objective.at_high_rates`)."""
 ULMFIT_DECAY = 1 / 2.6
 
 
@@ -39,12 +42,7 @@ class Stepping:
     ) -> None:
         """Freeze the parameters that are never trained, and create the optimizer of the others.
 
-        Args:
-            learner: the learner, on its device.
-            config: the configuration of the run.
-            rate: the highest learning rate.
-            epochs: the number of epochs of the run.
-            steps: the number of steps of the run.
+        `rate` is the highest learning rate; `epochs` and `steps` are the length of the run.
 
         Raises:
             ConfigError: `top-N` has more layers than the encoder.
@@ -64,7 +62,7 @@ class Stepping:
             learn_from(learner, self._layers + 1 - config.top_layers)
         freeze_unread_pooler(learner)
         decay = config.layer_decay or (ULMFIT_DECAY if self._is_gradual else 1.0)
-        groups = parameter_groups(rates_by_depth(learner, rate, decay), config.weight_decay)
+        groups = parameter_groups(learning_rates(learner, rate, decay), config.weight_decay)
         self.optimizers = Optimizers(torch.optim.AdamW(groups, lr=rate, eps=1e-8, fused=True))
 
     def __call__(self, done: float, width: float) -> float:
@@ -83,20 +81,21 @@ class Stepping:
         return self._rate * factor
 
 
-def rates_by_depth(
+def learning_rates(
     learner: Learner, rate: float, layer_decay: float = 1.0
 ) -> Iterator[tuple[nn.Parameter, float]]:
-    """Yield each parameter and its learning rate (discriminative fine-tuning).
+    """Yield each parameter and its highest learning rate, which is lower in lower layers.
 
-    Layer l learns at `rate * layer_decay ** (top - l)` (Howard & Ruder 2018, ULMFiT, section 3.2);
-    depths are those of `freezing.py`. Parts of a head that are not pre-trained learn at
-    `LEAST_RATE` or above. Frozen parameters are included: optimizers skip a parameter without a
-    gradient.
+    Parts of a head that are not pre-trained learn at `LEAST_RATE` or above. Frozen parameters are
+    included: optimizers skip a parameter without a gradient.
     """
-    depth_of = learner.depths()
-    top = max(depth_of.values())
+    factors = layer_factors(learner, layer_decay)
+    objectives = cast("Mapping[str, Objective[Any]]", learner.objectives)
+    fast = tuple(
+        f"objectives.{name}.{part}."
+        for name, objective in objectives.items()
+        for part in objective.at_high_rates
+    )
     for name, parameter in learner.named_parameters():
-        scaled = rate * layer_decay ** (top - depth_of[name])
-        if name.startswith("objectives.") and name.split(".")[2] in _NOT_PRETRAINED:
-            scaled = max(scaled, LEAST_RATE)
-        yield parameter, scaled
+        scaled = rate * factors[name]
+        yield parameter, max(scaled, LEAST_RATE) if name.startswith(fast) else scaled

@@ -12,13 +12,13 @@ Letters: V entries of the vocabulary, K tokens of the task, N tokens of a batch,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.nn.objective import Learner
+from bertwright.nn.objective import Learner, Objective
 
 MOST = 0.75
 """The largest fraction of the vocabulary for which a table of the task's tokens is used; a larger
@@ -28,21 +28,20 @@ one saves nothing."""
 def train_task_words(learner: Learner, ids: Iterable[int]) -> None:
     """Train only the rows `ids` of an encoder's token embeddings; the encoder is changed in place.
 
-    The results of the learner and its `state_dict` stay the same. Call this function when the
-    learner is on its device, before optimizers are created.
+    `ids` are all token ids of the training data, with repetitions; those beyond the table, which
+    stand for spelled words, have no row to train. The results of the learner and its `state_dict`
+    stay the same. Call this function when the learner is on its device, before optimizers are
+    created.
 
-    Args:
-        learner: the learner. It is not changed if its encoder has no table of token embeddings, if
-            an objective multiplies by the whole table, or if the ids are more than a fraction
-            `MOST` of the vocabulary.
-        ids: all token ids of the training data; repetitions are allowed. Ids beyond the table,
-            which stand for spelled words, have no row to train.
+    The learner is not changed if its encoder has no table of token embeddings, if an objective
+    multiplies by the whole table, or if the ids are more than a fraction `MOST` of the vocabulary.
     """
     encoder = learner.encoder
     embedding = encoder.token_embedding()
     size = 0 if embedding is None else embedding.num_embeddings
     task_ids = sorted(id for id in set(ids) if id < size)
-    reads = any(getattr(each, "reads_embeddings", False) for each in learner.objectives.values())
+    objectives = cast("Iterable[Objective[Any]]", learner.objectives.values())
+    reads = any(objective.reads_embeddings for objective in objectives)
     if embedding is None or reads or len(task_ids) > MOST * len(embedding.weight):
         return
     table = embedding.weight

@@ -227,9 +227,9 @@ def test_a_signal_in_the_last_step_of_a_run_ends_the_work(
 
     def finished(*_: Any, **__: Any) -> None:
         runs.append(1)
-        Signals.last = signal.SIGTERM
+        with Signals():
+            signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(Signals, "last", 0)
     monkeypatch.setattr(task, "finetune", finished)
     with pytest.raises(Interrupted) as it:
         task.learning_curve(large, 5)

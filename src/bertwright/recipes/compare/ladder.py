@@ -58,7 +58,7 @@ from bertwright.rows.open import size_on_disk
 from bertwright.tasks.catalogue import KINDS
 from bertwright.text.corpus.find import find_files
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from bertwright.train.signals import Signals
+from bertwright.train.signals import SeveralRuns
 from bertwright.version import __version__
 
 LABELLED = "labelled"
@@ -344,19 +344,19 @@ class _Ladder:
         for name, reason in todo.left_out.items():
             if reason != plan.NOT_NAMED:
                 self.say(f"{name} is left out: {reason}")
-        Signals.last = 0
         done, total = 0.0, todo.seconds
         rung = ""
         try:
-            for step in todo.steps:
-                if step.rung != rung and rung:
-                    self._write(todo)
-                rung = step.rung
-                folder.has_begun |= bool(rung)
-                on_step(step.what, step.seconds, done, total)
-                self._do(step, folder)
-                Signals.heed()
-                done += step.seconds
+            with SeveralRuns() as runs:
+                for step in todo.steps:
+                    if step.rung != rung and rung:
+                        self._write(todo)
+                    rung = step.rung
+                    folder.has_begun |= bool(rung)
+                    on_step(step.what, step.seconds, done, total)
+                    self._do(step, folder)
+                    runs.heed()
+                    done += step.seconds
         except KeyboardInterrupt:
             folder.has_begun = True
             raise Interrupted(2, self._how_to_go_on(todo)) from None

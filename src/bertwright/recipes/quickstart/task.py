@@ -40,7 +40,7 @@ from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.quickstart.run import HELD_OUT, SEED, Paths, package_of, read_modules
 from bertwright.recipes.run_folder import ENVIRONMENT
-from bertwright.train.signals import Signals
+from bertwright.train.signals import SeveralRuns
 
 MOST_LABELS = 8
 FEWEST_LABELS = 3
@@ -193,7 +193,6 @@ def _compare(
     total = sum(2 * n * e + n for n, e in zip(sizes, epochs, strict=True))
     done = 0
     on_progress(done, total)
-    Signals.last = 0
     for (count, path), passes in zip(files.train, epochs, strict=True):
         train = TaskFilesConfig(train=str(path), dev=test, max_length=LENGTH)
         task = TaskSpec(NAME, "classification", train)
@@ -203,8 +202,9 @@ def _compare(
             ("frozen", count, replace(tuned, transfer="features", learning_rate=FROZEN_RATE)),
             ("random_start", count * passes, replace(tuned, epochs=passes, random_start=True)),
         ):
-            results = finetune([task], config, silent, overwrite=True)
-            Signals.heed()
+            with SeveralRuns() as runs:
+                results = finetune([task], config, silent, overwrite=True)
+                runs.heed()
             add(name, results["summary"]["accuracy"]["mean"], results["degenerate"])
             for baseline, metrics in results["baselines"].items():  # only the first run has them
                 add(baseline, metrics["accuracy"], baseline == "majority")
