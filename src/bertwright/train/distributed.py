@@ -14,7 +14,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bertwright.errors import BertwrightError, ConfigError, IntegrityError
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 Parallel = Literal["ddp", "fsdp"]
 Item = TypeVar("Item")
@@ -107,8 +110,7 @@ class Ranks:
         """
         if last or self.world_size == 1 or self.is_sharded:
             return contextlib.nullcontext()
-        no_sync: contextlib.AbstractContextManager[None] = cast(Any, wrapped).no_sync()
-        return no_sync
+        return cast(DistributedDataParallel, wrapped).no_sync()
 
     def evened(self, batches: Iterable[Item]) -> list[tuple[Item, bool]]:
         """Return the batches to run, and whether each counts.
@@ -124,15 +126,11 @@ class Ranks:
         return counted + [(counted[-1][0], False)] * (int(most) - len(counted))
 
     def join_rows(self, x: Tensor, facts: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Return the rows of all ranks, and the index of this rank's first row.
+        """Return the rows of all ranks in the order of the ranks, and the index of this rank's
+        first row.
 
-        Args:
-            x: `[R, W]` float32 on the device; R may differ between ranks.
-            facts: `[R, K]` float64 on the host.
-
-        Returns:
-            `[S, W]` float32 on the device, `[S, K]` float64 on the host, the index; the rows are in
-            the order of the ranks.
+        `x` is `[R, W]` float32 on the device, `facts` is `[R, K]` float64 on the host; R may differ
+        between ranks. The results have the same devices and types: `[S, W]` and `[S, K]`.
         """
         if self.world_size == 1:
             return x, facts, 0
@@ -172,8 +170,7 @@ def is_shard(x: Tensor) -> bool:
 
 def whole(x: Tensor) -> Tensor:
     """Return the whole tensor. If it is sharded, every rank must call this."""
-    gathered: Tensor = cast(Any, x).full_tensor() if is_shard(x) else x
-    return gathered
+    return cast("DTensor", x).full_tensor() if is_shard(x) else x
 
 
 def laid_like(value: Tensor, parameter: Tensor) -> Tensor:
@@ -200,9 +197,7 @@ def reshard(learner: nn.Module) -> None:
 def join_ranks(device: str = "auto", parallel: Parallel = "ddp") -> Iterator[Ranks]:
     """Join the processes that torchrun started; without torchrun, the process is alone.
 
-    Raises:
-        ConfigError: the device is cuda, but there is no GPU.
-        BertwrightError: another process has ended, or has not answered for half an hour.
+    If another process ends, or does not answer for half an hour, this one ends with an error.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device is cuda, but PyTorch sees no GPU here; use --device cpu")

@@ -37,17 +37,11 @@ class Log:
         titles: Mapping[str, str] | None = None,
         on_log: OnLog = silent,
     ) -> None:
-        """Open the log of a run that is at `step`.
+        """Open the log of a run that is at `step`: later TensorBoard events are removed.
 
-        Args:
-            folder: the folder of the run.
-            say: prints a line.
-            keep: how many lines of an existing file are kept; -1 keeps all.
-            tensorboard: whether to write to TensorBoard too.
-            step: the step that the run has reached; later TensorBoard events are removed.
-            labels: values that are added to every record.
-            titles: the names of objectives that are printed.
-            on_log: called with each record.
+        The first `keep` lines of an existing file are kept; -1 keeps all. `labels` are added to
+        every record, `titles` are the names of objectives that are printed, and `on_log` is called
+        with each record.
         """
         self._say = say
         self._on_log = on_log
@@ -127,10 +121,8 @@ def describe(
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a `metrics.jsonl`; an incomplete last line, after a kill, is left out.
-
-    Raises:
-        DataError: a line is damaged.
+    """Return the records of a `metrics.jsonl`; an incomplete last line, after a kill, is left
+    out.
     """
     records: list[dict[str, Any]] = []
     for number, line in enumerate(_whole_lines(path), 1):
@@ -172,8 +164,5 @@ def open_board(folder: Path, step: int = 0) -> Any:
     """Return TensorBoard's writer of events into a folder.
 
     Events after `step`, from a session that was killed, are removed.
-
-    Raises:
-        MissingExtra: TensorBoard is not installed.
     """
     return summary_writer()(str(folder), purge_step=step + 1)

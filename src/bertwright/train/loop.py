@@ -309,9 +309,6 @@ class Trainer:
     def _count(self, step: Step, numbers: list[float], norm: float) -> bool:
         """Add a step to the window of the log, if its numbers are finite. Return whether they are,
         the same on all ranks: otherwise the weights must not change.
-
-        Raises:
-            BertwrightError: gradients of MOST_SKIPPED consecutive steps are not finite.
         """
         bad_here = 0.0 if all(map(math.isfinite, numbers)) else 1.0
         bad_losses = self.ranks.sum([bad_here])[0]
@@ -377,10 +374,8 @@ class Trainer:
         return self.ranks.sum([*sums, self._window.flops])
 
     def _validate(self, position: Position) -> Position:
-        """Evaluate on the held-out documents, and return the validated position.
-
-        Raises:
-            BertwrightError: their loss is not finite.
+        """Evaluate on the held-out documents, whose loss must be finite, and return the validated
+        position.
         """
         if self.evaluate is not None:
             if not evaluate_and_log(self.learner, self.evaluate, self.log, position):
@@ -390,11 +385,8 @@ class Trainer:
         return replace(position, validated=position.step)
 
     def _check(self, position: Position) -> None:
-        """Compute the loss on the next training batch, because no loss has been computed with the
-        weights of the last step.
-
-        Raises:
-            BertwrightError: the loss is not finite.
+        """Check that the loss on the next training batch is finite, because no loss has been
+        computed with the weights of the last step.
         """
         batches, _ = self.source.step(position.data, 1.0)
         self.learner.eval()

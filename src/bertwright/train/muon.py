@@ -96,8 +96,7 @@ class Muon(torch.optim.Optimizer):
         state = self.state[matrix]
         if not state:
             state["momentum_buffer"] = torch.zeros_like(cast(Tensor, matrix.grad))
-        momentum: Tensor = state["momentum_buffer"]
-        return momentum
+        return cast(Tensor, state["momentum_buffer"])
 
 
 def _updated_together(matrices: Iterable[Tensor]) -> list[list[Tensor]]:

@@ -9,7 +9,7 @@ fine-tuning).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -59,8 +59,7 @@ class Optimizers:
         """
         for part in self.parts:
             if parameter in part.state:
-                state: dict[str, Any] = part.state[parameter]
-                return state
+                return cast(dict[str, Any], part.state[parameter])
         return {}
 
     def set_state(self, parameter: nn.Parameter, state: dict[str, Any]) -> None:

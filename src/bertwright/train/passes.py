@@ -37,9 +37,8 @@ class PassTrainer:
     def run(self, position: Position) -> Position:
         """Train from `position` to the end of the last pass, and return the position reached.
 
-        Raises:
-            Interrupted: a signal arrived; the run is saved up to the last complete pass.
-            BertwrightError: the training loss or the held-out loss is not finite.
+        If a signal arrives, the run ends with `Interrupted` after the next complete pass, which is
+        saved.
         """
         done = self.budget.done(position.step)
         with Signals() as signals:
@@ -85,11 +84,7 @@ class PassTrainer:
         )
 
     def _validate(self, position: Position) -> None:
-        """Evaluate on the held-out documents, if there are any.
-
-        Raises:
-            BertwrightError: their loss is not finite.
-        """
+        """Evaluate on the held-out documents, if there are any; their loss must be finite."""
         if self.evaluate is None:
             return
         if not evaluate_and_log(self.learner, self.evaluate, self.log, position):

@@ -55,11 +55,8 @@ def rate_factor(config: ScheduleConfig, done: float, width: float) -> float:
 def warmup_decay(done: float, warmup: float, width: float = 0.0) -> float:
     """Return a factor that rises linearly from 0 to 1, then falls linearly to 0.
 
-    Args:
-        done: the fraction of the run before the step, 0 to 1.
-        warmup: the fraction of the run in which the factor rises.
-        width: the fraction of the run that one step is, so that neither the first nor the last step
-            has rate 0.
+    `done` is the fraction of the run before the step, and `warmup` that in which the factor rises.
+    One step is a fraction `width` of the run, so that neither the first nor the last has rate 0.
     """
     if done < warmup:
         return min(1.0, (done + width) / warmup)
@@ -75,10 +72,7 @@ def inverse_square_root(done: float, warmup: float, width: float = 0.0) -> float
 def slanted_triangular(done: float, cut: float = 0.1, ratio: float = 32.0) -> float:
     """Return a factor that rises quickly from 1/`ratio` to 1, then falls slowly back.
 
-    Args:
-        done: the fraction of the run before the step, 0 to 1.
-        cut: the fraction of the run in which the factor rises.
-        ratio: the ratio of the highest to the lowest rate.
+    `done` is the fraction of the run before the step, and `cut` that in which the factor rises.
     """
     p = done / cut if done < cut else 1 - (done - cut) / (1 - cut)
     return (1 + p * (ratio - 1)) / ratio

@@ -70,11 +70,7 @@ def encode_state(
 
 
 def load_state(folder: Path, learner: nn.Module, optimizers: Optimizers) -> Position:
-    """Read a checkpoint's trainer files into `optimizers`, and return the position.
-
-    Raises:
-        IntegrityError: a file is missing, or belongs to another learner.
-    """
+    """Read a checkpoint's trainer files into `optimizers`, and return the position."""
     for name in (STATE, TENSORS):
         if not (folder / name).is_file():
             raise IntegrityError(

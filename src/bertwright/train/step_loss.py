@@ -29,11 +29,8 @@ def share(
 ) -> list[Batch]:
     """Return the micro-batches of this rank, each with the gradients of its vectors.
 
-    Args:
-        objective: computes the loss of a step.
-        batches: the micro-batches of this rank.
-        vectors: their vectors, `[R, W]` each, without a graph.
-        ranks: the processes of the run, whose vectors take part.
+    `vectors` are those of each micro-batch, `[R, W]`, without a graph. The vectors of all ranks
+    take part in the loss.
     """
     sizes = [len(each) for each in vectors]
     facts = torch.cat([objective.facts(batch) for batch in batches])

@@ -32,13 +32,9 @@ class FeatureTable(Encoder):
     """
 
     def __init__(self, file: Path, rows: int, layers: Collection[int], spec: EncoderSpec) -> None:
-        """Create an empty table, memory-mapped.
+        """Create an empty table of R rows, memory-mapped in `file`.
 
-        Args:
-            file: the file to create.
-            rows: R.
-            layers: the layers to store, 0 the embeddings.
-            spec: the specification of the encoder whose vectors it will hold.
+        It stores `layers`, 0 the embeddings, of the encoder with the specification `spec`.
         """
         super().__init__(replace(spec, vocab_size=rows, max_length=None, pooled=False))
         self.layers = tuple(sorted(set(layers)))
@@ -46,11 +42,7 @@ class FeatureTable(Encoder):
         self._table = new_memmap(file, np.float16, (rows, sum(self._widths)))
 
     def put(self, rows: Tensor, encoded: Encoded) -> None:
-        """Store the vectors of N tokens in the rows `rows` `[N]` of the table.
-
-        Raises:
-            BertwrightError: a value is not finite, or too large for float16.
-        """
+        """Store the vectors of N tokens in the rows `rows` `[N]` of the table."""
         stored = torch.cat([encoded.layers[number] for number in self.layers], 1)  # [N, F]
         values = stored.float().cpu().numpy()
         if not np.isfinite(values).all() or np.abs(values).max(initial=0) > 65504:

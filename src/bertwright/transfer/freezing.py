@@ -26,13 +26,8 @@ def learn_from(learner: Learner, depth: int) -> None:
 def gradual_depth(done: float, epochs: float, layers: int) -> int:
     """Return the lowest depth that is trained after a fraction `done` of a run.
 
-    One more layer is unfrozen per epoch, from the last one down. Where there are too few epochs for
-    all layers, they are unfrozen at equal intervals over the first half of the run.
-
-    Args:
-        done: the fraction of the run that is done, 0 to 1.
-        epochs: the number of epochs of the whole run.
-        layers: L.
+    One more layer is unfrozen per epoch, from the last one down. Where a run has too few `epochs`
+    for all `layers`, they are unfrozen at equal intervals over the first half of the run.
     """
     stage = min(1.0, epochs / 2 / (layers + 1))  # epochs
     return max(0, layers - int(done * epochs / stage + 1e-9))

@@ -43,9 +43,6 @@ class Stepping:
         """Freeze the parameters that are never trained, and create the optimizer of the others.
 
         `rate` is the highest learning rate; `epochs` and `steps` are the length of the run.
-
-        Raises:
-            ConfigError: `top-N` has more layers than the encoder.
         """
         self._learner = learner
         self._config = config
