@@ -114,24 +114,27 @@ def test_a_tagger_reads_the_spelling_of_unknown_words(
     assert data.further_words is not None
     found = trained.predict([["the", "frobish"], ["the", "zorbled"]])
     assert len(found) == 2
-    ids = data.encode_word_ids(["frobish", "zorbled", "cat", "[MASK]"])
+    ids = data.encode_bare_ids(["frobish", "zorbled", "cat", "[MASK]"], recognize=False)
     assert ids[0] != ids[1]
     assert max(ids[2]) < data.further_words.first
     assert data.vocab.get("[MASK]") not in ids[3]
 
 
 def test_the_ids_of_further_words() -> None:
-    tokenizer = make_tokenizer([*SPECIAL, *WORDS])
-    plain = tokenizer.encode_bare_ids(["the zorbled cat"])
-    tokenizer.spell_unknown(20, lambda word: word != "qux")
+    shared = make_tokenizer([*SPECIAL, *WORDS])
+    tokenizer = shared.spelling(20, lambda word: word != "qux")
+    other = shared.spelling(20, lambda word: True)
+    assert other.encode_bare_ids(["qux cat"]) == [[20, 6]]
+    plain = shared.encode_bare_ids(["the zorbled cat"])
     assert plain == [[5, tokenizer.unk_id, 6]]
     found = tokenizer.encode_bare_ids(["the Zorbled cat", "[UNK] frob zorbled", "qux [MASK]"])
-    # texts with special tokens are tokenized first
-    assert found == [[5, 21, 6], [1, 20, 21], [1, 4]]
-    assert tokenizer.encode("frob the").ids == [2, 20, 5, 3]
-    assert tokenizer.tokens_of([5, 20, 21, 12]) == ["the", "frob", "zorbled", "[UNK]"]
+    assert found == [[5, 20, 6], [1, 21, 20], [1, 4]]
+    assert tokenizer.encode("frob the").ids == [2, 21, 5, 3]
+    assert tokenizer.tokens_of([5, 20, 21, 12]) == ["the", "zorbled", "frob", "[UNK]"]
     flat, _ = tokenizer.encode_sentence_ids(["the zorbled cat"])
     assert flat.tolist() == plain[0]  # a corpus has [UNK]
+    assert shared.encode_bare_ids(["the zorbled cat"]) == plain
+    assert other.tokens_of([20]) == ["qux"]
 
 
 def test_words_are_forgotten_only_after_as_many_others() -> None:

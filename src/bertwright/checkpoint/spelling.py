@@ -6,15 +6,15 @@ from bertwright.nn.encoder import Encoder, SpellsWords
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 
-def spell_unknown_words(tokenizer: Tokenizer, encoder: Encoder) -> None:
-    """Let an encoder that computes vectors from characters read words outside the vocabulary.
+def spell_unknown_words(tokenizer: Tokenizer, encoder: Encoder) -> Tokenizer:
+    """Return a tokenizer that gives words outside the vocabulary ids that the encoder reads.
 
-    Several encoders of the same model may be connected with one tokenizer. Encoders of any other
-    kind are left as they are.
+    Several encoders of the same model may be connected with one tokenizer. For an encoder that does
+    not compute vectors from characters, it is the tokenizer itself.
     """
     if not isinstance(encoder, SpellsWords):
-        return
-    words = tokenizer.further_words
-    if words is None:
-        words = tokenizer.spell_unknown(encoder.spec.vocab_size, encoder.can_spell)
-    encoder.further_words = words
+        return tokenizer
+    if tokenizer.further_words is None:
+        tokenizer = tokenizer.spelling(encoder.spec.vocab_size, encoder.can_spell)
+    encoder.further_words = tokenizer.further_words
+    return tokenizer

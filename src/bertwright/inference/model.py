@@ -318,7 +318,8 @@ class Model:
         """
         if not is_count(top):
             raise ConfigError(f"top is {top!r}; expected 1 or more")
-        words, ids = self._words, self.tokenizer.encode_word_ids([only_text(word)])[0]
+        words = self._words
+        (ids,) = self.tokenizer.encode_bare_ids([only_text(word)], recognize=False)
         if all(index == self.tokenizer.unk_id for index in ids):
             raise DataError(
                 f"{word!r} is none of the {len(words.words):,} words of the vocabulary; "
@@ -585,7 +586,7 @@ def load(
     most = read_length(loaded.folder, encoder.spec.max_length)
     encoder.spec = replace(encoder.spec, max_length=most)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
-    spell_unknown_words(tokenizer, encoder)
+    tokenizer = spell_unknown_words(tokenizer, encoder)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
     if exported is not None:

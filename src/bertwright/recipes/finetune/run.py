@@ -114,7 +114,7 @@ def finetune(
         spec = encoder.spec
         spec.require_vectors()
         tokenizer = read_tokenizer(folder, read_config(folder))
-        spell_unknown_words(tokenizer, encoder)
+        tokenizer = spell_unknown_words(tokenizer, encoder)
         trained = read_length(folder, spec.max_length)
         config = replace(config, transfer=transfer_of(config, spec, tasks))
         fitted = layers_of(config, spec) if is_fitted(config, tasks) else None

@@ -179,7 +179,7 @@ def make_tagging_instances(
 
 def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[str, list[int]]:
     words = list(dict.fromkeys(word for example in examples for word in example.words))
-    of_words = zip(words, tokenizer.encode_word_ids(words), strict=True)
+    of_words = zip(words, tokenizer.encode_bare_ids(words, recognize=False), strict=True)
     return {word: ids or [tokenizer.unk_id] for word, ids in of_words}
 
 

@@ -98,7 +98,7 @@ class Encoding:
 
 
 class Tokenizer:
-    """A vocabulary with its rules; immutable except for its cache."""
+    """A vocabulary with its rules; immutable except for its cache and its time limit."""
 
     def __init__(self, backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
         """Wrap a tokenizer of the `tokenizers` library; `config` is its `tokenizer_config.json`.
@@ -134,31 +134,34 @@ class Tokenizer:
         self._rules = self._find_rules()
         self.file_words = self._find_file_words()
         """Reads texts in the words of a file; None: the rules of `tokenizer.json` apply."""
-        self._memo: dict[str, bytes] | None = None
-        if self.file_words is not None:
-            self._memo = _FileWordMemo(self.file_words)
-        elif self._rules is not None:
-            self._memo = _Memo(self)
+        self._memo: _Memo | None = None
+        if (words := self.file_words) is not None:
+            self._memo = _Memo(
+                lambda chunk: [part[0] for part in between_blanks(drop_surrogates(chunk))],
+                lambda part: [word.id for word in words.of_part(part)],
+            )
+        elif (rules := self._rules) is not None:
+            self._memo = _Memo(
+                lambda chunk: split_parts(chunk, rules.chinese_characters), self._ids_of_part
+            )
         self._corpus_backend: tokenizers.Tokenizer | None = None
         self._apart: TokenizerProcess | None = None
         self.further_words: FurtherWords | None = None
         """The words outside the vocabulary, which have ids of their own; None: each is [UNK]."""
 
-    def spell_unknown(self, first: int, can_spell: Callable[[str], bool]) -> FurtherWords:
-        """Give words outside the vocabulary ids of their own, from `first` on.
+    def spelling(self, first: int, can_spell: Callable[[str], bool]) -> Tokenizer:
+        """Return the same tokenizer with ids for words outside the vocabulary, from `first` on.
 
-        The texts that `encode`, `encode_bare_ids` and `encode_word_ids` read from then on have such
-        ids; corpora (`encode_sentence_ids`) have [UNK].
+        Texts that it reads have such ids; corpora (`encode_sentence_ids`) have [UNK].
 
         Args:
             first: the first id, the number of ids that the encoder has vectors for.
             can_spell: returns whether the encoder computes a vector for a word.
-
-        Returns:
-            The words, by which the encoder finds the spelling of an id.
         """
-        self.further_words = FurtherWords(first, can_spell)
-        return self.further_words
+        tokenizer = object.__new__(Tokenizer)
+        vars(tokenizer).update(vars(self))  # the same vocabulary and cache
+        tokenizer.further_words = FurtherWords(first, can_spell)
+        return tokenizer
 
     def limit_time(self) -> None:
         """Give texts a time limit from now on, if the rules bring regular expressions, which then
@@ -424,45 +427,24 @@ class Tokenizer:
         lengths[:] = [len(part) >> 2 for part in joined]
         return np.frombuffer(b"".join(joined), dtype=np.uint32), lengths
 
-    def encode_bare_ids(self, texts: Sequence[str]) -> list[list[int]]:
+    @guarded
+    def encode_bare_ids(self, texts: Sequence[str], recognize: bool = True) -> list[list[int]]:
         """Return the ids that `encode` gives each text, without the added tokens; fast for many
         texts.
+
+        Without `recognize`, special tokens written in a text are tokenized like other text.
         """
         flat, lengths = self.encode_sentence_ids(texts)
         ids, ends = flat.tolist(), np.cumsum(lengths).tolist()
         ids_of = [ids[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
-        if self.file_words is not None:
-            return self._spelled(texts, ids_of)
-        specials = self.tokens_of(sorted(self.special_ids))
+        specials: list[str] = []
+        if recognize and self.file_words is None:
+            specials = self.tokens_of(sorted(self.special_ids))
         for number, text in enumerate(texts):
-            if any(special in text for special in specials):
-                ids_of[number] = self._bare_ids(drop_surrogates(text))
-        return self._spelled(texts, ids_of)
-
-    def encode_word_ids(self, words: Sequence[str]) -> list[list[int]]:
-        """Return the ids of words; one that is written like a special token is a word."""
-        flat, lengths = self.encode_sentence_ids(words)
-        ids, stops = flat.tolist(), np.cumsum(lengths).tolist()
-        spans = zip([0, *stops], stops, strict=False)
-        return self._spelled(words, [ids[start:stop] for start, stop in spans], recognize=False)
-
-    def _spelled(
-        self, texts: Sequence[str], ids_of: list[list[int]], recognize: bool = True
-    ) -> list[list[int]]:
-        """Return the ids of texts, tokenizing those with an [UNK] again to give further words their
-        ids.
-        """
-        if self.further_words is None:
-            return ids_of
-        return [
-            self._bare_ids(drop_surrogates(text), recognize) if self.unk_id in ids else ids
-            for text, ids in zip(texts, ids_of, strict=True)
-        ]
-
-    @guarded
-    def _bare_ids(self, text: str, recognize: bool = True) -> list[int]:
-        """Return the ids of a text without added tokens; see `_bare`."""
-        return self._bare(text, recognize)[0]
+            spells = self.further_words is not None and self.unk_id in ids_of[number]
+            if spells or any(special in text for special in specials):
+                ids_of[number] = self._bare(drop_surrogates(text), recognize)[0]
+        return ids_of
 
     @guarded
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
@@ -581,6 +563,21 @@ class Tokenizer:
         has_unknown_row = self.file_words is not None and self._config.get(UNKNOWN_ROW) != "mean"
         return frozenset({self.unk_id} if has_unknown_row else ())
 
+    def _ids_of_part(self, part: str) -> list[int]:
+        """Return the ids of a part of a text without blanks, under BERT's rules.
+
+        A part of ASCII letters and digits is split by longest match, any other by the library.
+        """
+        if not is_plain(part):
+            return list(self._raw().encode(drop_surrogates(part), add_special_tokens=False).ids)
+        word = part.lower() if self.rules.lowercase else part
+        short = len(part) <= self.rules.max_word_characters
+        return (longest_match(word, self.vocab) if short else None) or [self._unknown_id]
+
+    @cached_property
+    def _unknown_id(self) -> int:
+        return self.vocab[self._description["model"]["unk_token"]]
+
     def _raw(self) -> tokenizers.Tokenizer:
         """Return a copy of the backend that tokenizes special tokens in a text like other text."""
         if self._corpus_backend is None:
@@ -592,48 +589,19 @@ class Tokenizer:
 class _Memo(dict[str, bytes]):
     """A cache from chunk to its ids, as the bytes of uint32; it is cleared when it is full."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, split: Callable[[str], list[str]], ids_of: Callable[[str], Sequence[int]]
+    ) -> None:
+        """Take the function that splits a chunk, and the one that returns the ids of a part."""
         super().__init__()
-        self._raw = tokenizer._raw
-        self._vocab = tokenizer.vocab
-        self._unknown = [tokenizer.vocab[tokenizer._description["model"]["unk_token"]]]
-        self._rules = tokenizer.rules
+        self._split, self._ids_of = split, ids_of
 
     def __missing__(self, chunk: str) -> bytes:
-        parts = split_parts(chunk, self._rules.chinese_characters)
+        parts = self._split(chunk)
         if parts == [chunk]:
             encoded = np.array(self._ids_of(chunk), dtype=np.uint32).tobytes()
         else:
             encoded = b"".join([self[part] for part in parts])
-        if len(chunk) <= _LONGEST_REMEMBERED:
-            if len(self) >= _REMEMBERED:
-                self.clear()
-            self[chunk] = encoded
-        return encoded
-
-    def _ids_of(self, part: str) -> list[int]:
-        """Return the ids by longest match if the part is ASCII letters and digits, otherwise by the
-        library.
-        """
-        if not is_plain(part):
-            return list(self._raw().encode(drop_surrogates(part), add_special_tokens=False).ids)
-        if len(part) > self._rules.max_word_characters:
-            return self._unknown
-        word = part.lower() if self._rules.lowercase else part
-        return longest_match(word, self._vocab) or self._unknown
-
-
-class _FileWordMemo(dict[str, bytes]):
-    """A cache like `_Memo`, for texts that are read in the words of a file."""
-
-    def __init__(self, words: FileWords) -> None:
-        super().__init__()
-        self._words = words
-
-    def __missing__(self, chunk: str) -> bytes:
-        parts = [part[0] for part in between_blanks(drop_surrogates(chunk))]
-        ids = [word.id for part in parts for word in self._words.of_part(part)]
-        encoded = np.array(ids, dtype=np.uint32).tobytes()
         if len(chunk) <= _LONGEST_REMEMBERED:
             if len(self) >= _REMEMBERED:
                 self.clear()
