@@ -135,14 +135,7 @@ class Trainer:
             open_cores(self.learner, self.ranks, self.precision) as self._cores,
         ):
             while True:
-                position, stop = self._agree(position, time.monotonic() - began)
-                if stop:
-                    self._save(self._read_late(position))
-                    raise Interrupted(
-                        stop,
-                        f"interrupted before step {position.step + 1}; everything is saved: "
-                        "the same command with --resume goes on",
-                    )
+                position = self._heed_signals(position, time.monotonic() - began)
                 # every run has a step, however few its minutes are
                 if position.step and self.budget.done(position.step, position.seconds) >= 1:
                     break
@@ -164,16 +157,7 @@ class Trainer:
                         self._save(position)
                         saved = position
                 self._window.paused += time.monotonic() - paused
-            position = self._read_late(position)
-            self._write_log(position)
-            if position.validated < position.step:
-                position = self._validate(position)
-            if self.evaluate is None:
-                self._check(position)
-            position = self._at(position, time.monotonic() - began)
-            position = replace(position, finished=True)
-            self._save(position)
-        return position
+            return self._finish(self._read_late(position), began)
 
     def _begin(self, position: Position) -> None:
         """Set the state of the loop to a position; sums of all ranks continue on the first."""
@@ -185,15 +169,34 @@ class Trainer:
             self._window = replace(self._window, sums=[], flops=0.0)
         self.learner.train()
 
-    def _agree(self, position: Position, seconds: float) -> tuple[Position, int]:
-        """Return the position with the first rank's clock, and the signal that arrived (0: none),
-        both the same on all ranks.
+    def _finish(self, position: Position, began: float) -> Position:
+        """Log, validate and save at the end of the run, and return the finished position."""
+        self._write_log(position)
+        if position.validated < position.step:
+            position = self._validate(position)
+        if self.evaluate is None:
+            self._check(position)
+        position = self._at(position, time.monotonic() - began)
+        position = replace(position, finished=True)
+        self._save(position)
+        return position
+
+    def _heed_signals(self, position: Position, seconds: float) -> Position:
+        """Return the position with the first rank's clock. If a signal arrived on any rank, save
+        the run and raise Interrupted on all of them.
         """
         clock, stops = self.ranks.sum(
             [seconds if self.ranks.is_first else 0.0, float(self._signals.number)]
         )
-        stop = int(self._signals.number or signal.SIGTERM) if stops else 0
-        return replace(position, seconds=clock), stop
+        position = replace(position, seconds=clock)
+        if stops:
+            self._save(self._read_late(position))
+            raise Interrupted(
+                int(self._signals.number or signal.SIGTERM),
+                f"interrupted before step {position.step + 1}; everything is saved: the same "
+                "command with --resume goes on",
+            )
+        return position
 
     def _at(self, position: Position, seconds: float) -> Position:
         """Return the position with the first rank's clock."""
