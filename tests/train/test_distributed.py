@@ -61,8 +61,8 @@ with join_ranks("cpu", "fsdp") as ranks:
     (batch,) = share(Related(), [Batch(None)], [x[own]], ranks)
     leaf = x.clone().requires_grad_()
     torch.logsumexp(leaf @ leaf.T, 1).sum().backward()
-    assert torch.allclose(batch.shared.gradient, leaf.grad[own], atol=1e-6)
-    total = ranks.sum([float(batch.shared.total)])[0]
+    assert torch.allclose(batch.share.gradient, leaf.grad[own], atol=1e-6)
+    total = ranks.sum([float(batch.share.total)])[0]
     assert abs(total - float(torch.logsumexp(x @ x.T, 1).sum())) < 1e-4
 """
 

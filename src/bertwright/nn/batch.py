@@ -17,7 +17,7 @@ from bertwright.nn.sequences import Inputs
 
 
 @dataclass(frozen=True)
-class Shared:
+class StepShare:
     """The part of a step's loss that belongs to the rows of one micro-batch (`StepObjective`)."""
 
     gradient: Tensor
@@ -38,7 +38,7 @@ class Batch:
     """The sequences that the encoder reads."""
     task: str | None = field(default=None, kw_only=True)
     """The name of the learner's objective that the batch trains; None: it trains all of them."""
-    shared: Shared | None = field(default=None, kw_only=True)
+    share: StepShare | None = field(default=None, kw_only=True)
     """The loss and gradients that a `StepObjective` computed from all micro-batches of the step;
     None: the batch is a step by itself.
     """
@@ -53,11 +53,11 @@ class Batch:
         device = torch.device(device)
         if device == self.inputs.ids.device:
             return self
-        moved = {each.name: _moved(getattr(self, each.name), device) for each in fields(self)}
+        moved: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, Tensor):
+                moved[each.name] = send(value, device)
+            elif isinstance(value, Inputs | Batch):
+                moved[each.name] = value.to(device)
         return replace(self, **moved)
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    if isinstance(value, Tensor):
-        return send(value, device)
-    return value.to(device) if isinstance(value, Inputs | Batch) else value

@@ -31,7 +31,7 @@ class Loss:
     correct: Tensor | None
     """The number of correct predictions; None for a regression."""
 
-    def shared(self, fraction: float) -> Loss:
+    def weighted(self, fraction: float) -> Loss:
         """Return the same loss with its gradient scaled by `fraction` and its value unchanged."""
         if fraction == 1:
             return self
@@ -146,19 +146,19 @@ class StepObjective(Objective[B]):
         raise NotImplementedError(f"{type(self).__name__} defines no step_loss")
 
     def forward(self, encoded: Encoded, batch: B) -> Loss:
-        """Return the loss of a batch, whose gradient is that of the whole step (`Batch.shared`)."""
+        """Return the loss of a batch, whose gradient is that of the whole step (`Batch.share`)."""
         return self.loss_of(self.vectors(encoded, batch), batch)
 
     def loss_of(self, vectors: Tensor, batch: B) -> Loss:
         """Return the loss of a batch from its `vectors`, `[R, W]`."""
-        shared = cast(Batch, batch).shared
-        if shared is None:
+        share = cast(Batch, batch).share
+        if share is None:
             with torch.autocast(vectors.device.type, enabled=False):
                 losses, right = self.step_loss(vectors, self.facts(batch))
             return Loss(losses.sum(), self.count(batch), None if right is None else right.sum())
-        product = (vectors * shared.gradient).sum()
-        total = shared.total + product - product.detach()
-        return Loss(total, self.count(batch), shared.correct)
+        product = (vectors * share.gradient).sum()
+        total = share.total + product - product.detach()
+        return Loss(total, self.count(batch), share.correct)
 
 
 class Learner(nn.Module):
@@ -234,7 +234,7 @@ class Learner(nn.Module):
         """
         ((name, objective),) = self.active(batch).items()
         loss = cast("StepObjective[Any]", objective).loss_of(vectors, batch)
-        return {name: loss.shared(self.weights.get(name, 1.0))}
+        return {name: loss.weighted(self.weights.get(name, 1.0))}
 
     def depths(self) -> dict[str, int]:
         """Return the depth of every parameter by name: 0 the embeddings, 1 to L the layers, L + 1
@@ -272,7 +272,7 @@ class Learner(nn.Module):
             readers = [(active[name], prepared[name]) for name in names]
             encoded = self._encode(prepared[names[0]].inputs, readers)
             for name, (objective, own) in zip(names, readers, strict=True):
-                losses[name] = objective(encoded, own).shared(self.weights.get(name, 1.0))
+                losses[name] = objective(encoded, own).weighted(self.weights.get(name, 1.0))
         return {name: losses[name] for name in active}
 
     def _generator(self, batch: Batch) -> torch.Generator | None:

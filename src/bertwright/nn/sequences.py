@@ -42,8 +42,8 @@ class Located(Protocol):
         """Return the result of `make`, which is called once per key and shared by all layers."""
 
 
-class Shared:
-    """What the layers of a model compute once for a batch."""
+class BatchCache:
+    """Caches values that every layer of a forward pass needs."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
@@ -56,7 +56,7 @@ class Shared:
         return made
 
 
-class Sequences(Shared):
+class Sequences(BatchCache):
     """B lengths that sum to N.
 
     Args:

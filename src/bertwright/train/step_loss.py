@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from bertwright.nn.batch import Batch, Shared
+from bertwright.nn.batch import Batch, StepShare
 from bertwright.nn.objective import StepObjective
 from bertwright.train.distributed import Ranks
 
@@ -46,7 +46,7 @@ def share(
     if right is not None:
         corrects = [part.sum() for part in torch.split(right[own], sizes)]
     return [
-        replace(batch, shared=Shared(of_vectors, total, correct))
+        replace(batch, share=StepShare(of_vectors, total, correct))
         for batch, of_vectors, total, correct in zip(
             batches, gradients, totals, corrects, strict=True
         )

@@ -36,7 +36,7 @@ from bertwright.errors import ConfigError
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
-from bertwright.nn.sequences import Shared
+from bertwright.nn.sequences import BatchCache
 from bertwright.nn.transformer.attention import SelfAttention, attend_rows, split
 from bertwright.nn.transformer.stack import Stack
 from bertwright.tasks.catalogue import kind_of
@@ -189,7 +189,7 @@ class PaddedEncoder(Graph):
         return pooled
 
 
-class Rows(Shared):
+class Rows(BatchCache):
     """The positions of the tokens of padded sequences, in place of `Sequences`."""
 
     def __init__(self, positions: Tensor) -> None:

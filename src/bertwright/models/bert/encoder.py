@@ -29,7 +29,7 @@ from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize
 from bertwright.nn.transformer.embeddings import Embeddings, make_table
 from bertwright.nn.transformer.layers import ACTIVATIONS, layers_of
-from bertwright.nn.transformer.stack import GoingOn
+from bertwright.nn.transformer.stack import CachedStack
 
 
 class BertEmbeddings(Embeddings):
@@ -111,7 +111,7 @@ def bert_spec(config: BertConfig) -> EncoderSpec:
     )
 
 
-class Bert(GoingOn):
+class Bert(CachedStack):
     """The encoder of BERT, bidirectional or left to right.
 
     A model of the family overrides the embeddings, the layers or the activation of the pooler.

@@ -27,7 +27,7 @@ from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.init import initialize, truncated_normal
 from bertwright.nn.transformer.embeddings import Embeddings
 from bertwright.nn.transformer.layers import layers_of
-from bertwright.nn.transformer.stack import GoingOn
+from bertwright.nn.transformer.stack import CachedStack
 
 
 class GptEmbeddings(Embeddings):
@@ -56,7 +56,7 @@ def gpt_spec(config: GptConfig) -> EncoderSpec:
     )
 
 
-class Gpt(GoingOn):
+class Gpt(CachedStack):
     """The encoder of GPT. Its output layer is `nn/outputs/next_token.py`, tied to the
     embeddings.
     """

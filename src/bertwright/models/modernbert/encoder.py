@@ -23,7 +23,7 @@ from bertwright.nn.init import initialize, truncated_normal
 from bertwright.nn.outputs.transform import DenseNorm, Transform
 from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer.embeddings import Embeddings, make_table
-from bertwright.nn.transformer.stack import GoingOn
+from bertwright.nn.transformer.stack import CachedStack
 
 
 def transform_of(config: ModernBertConfig) -> Transform:
@@ -62,7 +62,7 @@ def modernbert_spec(config: ModernBertConfig) -> EncoderSpec:
     )
 
 
-class ModernBert(GoingOn):
+class ModernBert(CachedStack):
     """The encoder of ModernBERT."""
 
     pooler: DenseNorm | None

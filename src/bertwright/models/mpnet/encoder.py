@@ -27,7 +27,7 @@ from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.transformer.attention import SelfAttention, attend_by_distance
 from bertwright.nn.transformer.embeddings import make_table
 from bertwright.nn.transformer.layers import TransformerLayer, layers_of
-from bertwright.nn.transformer.stack import GoingOn
+from bertwright.nn.transformer.stack import CachedStack
 
 PADDING = 1
 """The id of the token that does not count as a position, and the row of its position embedding."""
@@ -79,7 +79,7 @@ class MpnetEmbeddings(BertEmbeddings):
         self.distance = make_table(BINS, config.num_attention_heads, config.initializer_range)
 
 
-class Mpnet(GoingOn):
+class Mpnet(CachedStack):
     """The encoder of MPNet."""
 
     embeddings: MpnetEmbeddings

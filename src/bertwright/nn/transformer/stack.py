@@ -130,7 +130,7 @@ class Stack(Encoder):
         return 6.0 * (layers * attention + tokens * after)
 
 
-class GoingOn(Stack):
+class CachedStack(Stack):
     """A stack that continues sequences over a KV cache."""
 
     def begin(self, inputs: Inputs) -> tuple[Tensor, KeyValueCache]:
