@@ -28,7 +28,7 @@ from bertwright.config.task import TaskConfig
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.head import LabelledBatch
+from bertwright.tasks.batch import TextBatch
 from bertwright.tasks.texts.kind import Classifier
 from bertwright.transfer.freezing import learn_from
 from bertwright.transfer.stepping import Stepping
@@ -73,10 +73,10 @@ class Cnn(Encoder):
         return list(self.layers)[:2]
 
 
-def batch(images: Tensor, labels: Tensor) -> LabelledBatch:
+def batch(images: Tensor, labels: Tensor) -> TextBatch:
     """A token an image."""
     inputs = Inputs(images, Sequences([1] * len(images)))
-    return LabelledBatch(inputs, tuple(range(len(images))), labels, task="digits")
+    return TextBatch(inputs, tuple(range(len(images))), labels, task="digits")
 
 
 def train(encoder: Cnn, way: str, images: Tensor, labels: Tensor, steps: int, seed: int) -> Learner:

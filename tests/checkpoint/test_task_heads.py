@@ -22,7 +22,6 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.bert.encoder import bert_spec
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.head import LabelledBatch
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.checkpoint.conftest import (
     CONFIG,
@@ -34,6 +33,7 @@ from tests.checkpoint.conftest import (
     rewrite,
 )
 from tests.small_bert import scatter
+from tests.tasks.sample import unlabelled_batch
 
 TAGS = ("O", "B-PER", "I-PER")
 TEXT = TaskConfig("classification", labels=("bad", "fair", "good"), max_length=16, stride=4)
@@ -78,21 +78,13 @@ IDS = torch.randint(5, 35, (4, 13), generator=torch.Generator().manual_seed(1))
 TYPES = (torch.arange(13) > 6).long().expand(4, 13)
 
 
-def batch(task: str, kind: str) -> LabelledBatch:
-    """Four windows of 13 tokens, one an example; tags of every token."""
-    return LabelledBatch(
-        Inputs(IDS.flatten(), Sequences([13] * 4), TYPES.flatten()),
-        (0, 1) if kind == "multiple-choice" else (0, 1, 2, 3),
-        owners=None if kind in ("tagging", "span") else torch.arange(4),
-        words=torch.arange(52) if kind == "tagging" else None,
-        counts={"tagging": (13,) * 4, "multiple-choice": (2, 2)}.get(kind, ()),
-        texts=tuple("abcd" * 13) if kind == "tagging" else (),
-        task=task,
-    )
+def inputs() -> Inputs:
+    """Four windows of 13 tokens."""
+    return Inputs(IDS.flatten(), Sequences([13] * 4), TYPES.flatten())
 
 
 def scores(learner: Learner, name: str, kind: str) -> Tensor:
-    asked = batch(name, kind)
+    asked = unlabelled_batch(kind, inputs(), name)
     head: Any = learner.eval().objectives[name]
     with torch.no_grad():
         found: Tensor = head.scores(learner.encode(asked, [head]), asked)
@@ -278,7 +270,8 @@ def test_another_dropout_with_a_task(tmp_path: Path) -> None:
 def test_what_is_loaded_can_learn(tmp_path: Path) -> None:
     saved(tmp_path, {"lstm": ODD["lstm"]})
     learner = load(tmp_path).learner
-    asked = replace(batch("lstm", "tagging"), labels=torch.arange(52) % 3)
+    asked: Any = unlabelled_batch("tagging", inputs(), "lstm")
+    asked = replace(asked, labels=torch.arange(52) % 3)
     learner(asked)["lstm"].total.backward()
     for parameter in learner.objectives["lstm"].parameters():
         assert parameter.grad is not None

@@ -19,11 +19,11 @@ from bertwright.models.load import system_of
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
-from bertwright.tasks.batch import make_batch
+from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.choices.kind import ChoiceInstance
-from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.tagging.kind import TaggingInstance
+from bertwright.tasks.task_data import make_batch
 from tests.contract.conftest import config_of
 from tests.recipes.sample import WORDS, build_data, build_pairs, build_stories
 
@@ -179,7 +179,7 @@ TASKS: dict[str, tuple[TaskConfig, Callable[[], list[Instance]]]] = {
 """Every kind of task head: its task, and examples."""
 
 
-def tiny_task(name: str) -> tuple[Learner, LabelledBatch]:
+def tiny_task(name: str) -> tuple[Learner, TaskBatch]:
     """A tiny BERT with a task head, every parameter random, and its batch."""
     task, instances = TASKS[name]
     head = replace(task.head, dropout=0.0)

@@ -22,8 +22,8 @@ from bertwright.models.load import system_of_config
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.storage.tensor_names import to_foreign, with_heads
-from bertwright.tasks.head import LabelledBatch
 from tests.parity.conftest import transformers
+from tests.tasks.sample import unlabelled_batch
 
 TOLERANCE = 1e-5
 LENGTHS = [17, 13, 13, 4, 2]
@@ -247,16 +247,7 @@ def test_task_heads(member: Member, kind: str, training: bool, tmp_path: Path) -
     else:
         wanted = expected.logits
     inputs = inputs_of(padded)
-    count, total = len(inputs.sequences.lengths), len(inputs.ids)
-    batch = LabelledBatch(
-        inputs,
-        (0, 1) if kind == "multiple-choice" else tuple(range(count)),
-        owners=None if kind in ("tagging", "span") else torch.arange(count),
-        words=torch.arange(total) if kind == "tagging" else None,
-        counts={"tagging": tuple(LENGTHS), "multiple-choice": (2, 2)}.get(kind, ()),
-        texts=("x",) * total if kind == "tagging" else (),
-        task=kind,
-    )
+    batch = unlabelled_batch(kind, inputs, kind)
     head: Any = learner.objectives[kind]
     scores = head.scores(learner.encode(batch, [head]), batch)
     near(scores, wanted, kind)

@@ -15,7 +15,11 @@ from bertwright.checkpoint.checkpoint import Loaded, load
 from bertwright.models.bert.system import BERT
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.storage.tensor_names import to_foreign
-from bertwright.tasks.head import Head, LabelledBatch
+from bertwright.tasks.batch import TaskBatch, TextBatch
+from bertwright.tasks.choices.kind import ChoiceBatch
+from bertwright.tasks.head import Head
+from bertwright.tasks.span.kind import SpanBatch
+from bertwright.tasks.tagging.kind import TaggingBatch
 from tests.parity.conftest import SMALL, Labelled, make_batch, transformers
 from tests.parity.test_pretraining import SharedMasks, near
 
@@ -48,13 +52,13 @@ def make_pair(folder: Path, kind: str, dropout: float = 0.0) -> tuple[Any, Loade
     return theirs.train(), loaded
 
 
-def head_of(loaded: Loaded) -> Head:
+def head_of(loaded: Loaded) -> Head[Any]:
     (head,) = loaded.learner.objectives.values()
     assert isinstance(head, Head)
     return head
 
 
-def label(kind: str, loaded: Loaded, rows: Labelled) -> tuple[LabelledBatch, dict[str, Tensor]]:
+def label(kind: str, loaded: Loaded, rows: Labelled) -> tuple[TaskBatch, dict[str, Tensor]]:
     """One batch for us, examples in another order than windows, and for them."""
     chance = torch.Generator().manual_seed(5)
     count, total = rows.inputs.sequences.count, rows.inputs.sequences.total
@@ -75,13 +79,15 @@ def label(kind: str, loaded: Loaded, rows: Labelled) -> tuple[LabelledBatch, dic
         by_token = torch.full((total,), -100).index_put((words,), labels)
         real = padded["attention_mask"].bool()
         padded["labels"] = torch.full(real.shape, -100).masked_scatter(real, by_token)
-        given |= {"labels": labels, "words": words, "owners": None, "counts": (len(words),)}
+        given |= {"labels": labels, "words": words, "counts": (len(words),)}
         given["rows"] = (0,)
+        del given["owners"]
     elif kind == "span":
         lengths = torch.tensor(rows.inputs.sequences.lengths)
         starts = (torch.rand(count, generator=chance) * lengths).long()
         ends = (torch.rand(count, generator=chance) * lengths).long()
-        given |= {"labels": torch.stack([starts, ends], 1), "owners": None}
+        given["labels"] = torch.stack([starts, ends], 1)
+        del given["owners"]
         padded |= {"start_positions": starts, "end_positions": ends}
     else:
         labels = torch.randint(0, 2, (count // 2,), generator=chance)
@@ -90,10 +96,12 @@ def label(kind: str, loaded: Loaded, rows: Labelled) -> tuple[LabelledBatch, dic
         padded = {name: x[by_choice].unflatten(0, (-1, 2)) for name, x in padded.items()}
         padded["labels"] = labels
     (name,) = loaded.tasks
-    return LabelledBatch(rows.inputs, task=name, **given), padded
+    batches = {"tags": TaggingBatch, "span": SpanBatch, "choice": ChoiceBatch}
+    batch_of: Any = batches.get(kind, TextBatch)
+    return batch_of(rows.inputs, task=name, **given), padded
 
 
-def their_scores(kind: str, expected: Any, batch: LabelledBatch, rows: Labelled) -> Tensor:
+def their_scores(kind: str, expected: Any, batch: Any, rows: Labelled) -> Tensor:
     """Their logits, in the order of ours."""
     if kind == "span":
         return rows.pack(torch.stack([expected.start_logits, expected.end_logits], -1))

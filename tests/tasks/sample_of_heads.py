@@ -15,11 +15,12 @@ from bertwright.nn.encoder import Encoded
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.choices.kind import MultipleChoice
-from bertwright.tasks.head import Head, LabelledBatch
-from bertwright.tasks.span.kind import SpanHead
-from bertwright.tasks.tagging.kind import Tagger
-from bertwright.tasks.texts.kind import Classifier
+from bertwright.tasks.batch import TextBatch
+from bertwright.tasks.choices.kind import ChoiceBatch, MultipleChoice
+from bertwright.tasks.head import Head
+from bertwright.tasks.span.kind import SpanBatch, SpanHead
+from bertwright.tasks.tagging.kind import Tagger, TaggingBatch
+from bertwright.tasks.texts.kind import Classifier, Regressor
 
 HIDDEN, LAYERS, VOCAB = 12, 5, 53
 CONFIG = BertConfig(
@@ -41,7 +42,8 @@ TASKS = {
     "span": TaskConfig(kind="span"),
     "choice": TaskConfig(kind="multiple-choice"),
 }
-HEADS = {"tags": Tagger, "span": SpanHead, "choice": MultipleChoice}
+HEADS = {"tags": Tagger, "span": SpanHead, "choice": MultipleChoice, "number": Regressor}
+BATCHES = {"tags": TaggingBatch, "span": SpanBatch, "choice": ChoiceBatch}
 
 LENGTHS = [[9, 6], [7], [5], [7, 4, 7]]
 """Tokens of every window of four examples."""
@@ -60,7 +62,7 @@ WANTED: dict[str, list[Any]] = {
 ALL = [0, 1, 2, 3]
 
 
-def make_batch(kind: str, chosen: list[int]) -> LabelledBatch:
+def make_batch(kind: str, chosen: list[int]) -> Any:
     """The windows of chosen examples, longest first."""
     windows = [
         (length, place, example, number)
@@ -72,6 +74,8 @@ def make_batch(kind: str, chosen: list[int]) -> LabelledBatch:
     starts = Sequences(lengths).offsets
     at = {(window[1], window[3]): start for window, start in zip(windows, starts, strict=False)}
     given: dict[str, Any] = {"owners": torch.tensor([window[1] for window in windows])}
+    if kind in ("tags", "span"):
+        del given["owners"]
     labels: Any = WANTED.get(kind, [])
     labels = [labels[example] for example in chosen] if labels else []
     if kind == "tags":
@@ -83,12 +87,12 @@ def make_batch(kind: str, chosen: list[int]) -> LabelledBatch:
     if kind == "span":
         labels = [ANSWERS[example][number] for _, _, example, number in windows]
         chosen = [example for _, _, example, _ in windows]
-        del given["owners"]
     if kind == "choice":
         counts = [max(CHOICES[example]) + 1 for example in chosen]
         own = [sum(counts[:p]) + CHOICES[example][number] for _, p, example, number in windows]
         given |= {"owners": torch.tensor(own), "counts": tuple(counts)}
-    return LabelledBatch(
+    batch_of: Any = BATCHES.get(kind, TextBatch)
+    return batch_of(
         Inputs(
             torch.cat([ids_of(example, number) for _, _, example, number in windows]),
             Sequences(lengths),
@@ -106,7 +110,9 @@ def ids_of(example: int, number: int) -> Tensor:
     return torch.randint(1, VOCAB, (LENGTHS[example][number],), generator=chance)
 
 
-def make_head(kind: str, weights: Tensor | None = None, merge: str = "mean", **head: Any) -> Head:
+def make_head(
+    kind: str, weights: Tensor | None = None, merge: str = "mean", **head: Any
+) -> Head[Any]:
     """A head of random weights, none of them 0, without dropout unless told."""
     task = TASKS[kind]
     task = TaskConfig(
@@ -116,7 +122,7 @@ def make_head(kind: str, weights: Tensor | None = None, merge: str = "mean", **h
         merge=merge,
         head=HeadConfig(**{"dropout": 0.0, "network_size": 5, **head}),
     )
-    made: Head = HEADS.get(kind, Classifier)(bert_spec(CONFIG), task)
+    made: Head[Any] = HEADS.get(kind, Classifier)(bert_spec(CONFIG), task)
     if weights is not None:
         made.class_weights = weights
     chance = torch.Generator().manual_seed(4)
@@ -125,14 +131,14 @@ def make_head(kind: str, weights: Tensor | None = None, merge: str = "mean", **h
     return made
 
 
-def make_learner(head: Head) -> Learner:
+def make_learner(head: Head[Any]) -> Learner:
     """A small BERT with this head."""
     encoder = Bert(CONFIG)
     initialize(encoder, 0.3, torch.Generator().manual_seed(3))
     return Learner(encoder, {"task": head})
 
 
-def random_encoded(batch: LabelledBatch) -> Encoded:
+def random_encoded(batch: Any) -> Encoded:
     """What an encoder might say of a batch, all layers different."""
     chance = torch.Generator().manual_seed(9)
     shape = (LAYERS + 1, batch.inputs.sequences.total, HIDDEN)
@@ -141,7 +147,7 @@ def random_encoded(batch: LabelledBatch) -> Encoded:
     return Encoded(batch.inputs.sequences, layers[-1], layers, pooled)
 
 
-def by_example(kind: str, scores: Tensor, batch: LabelledBatch) -> list[Tensor]:
+def by_example(kind: str, scores: Tensor, batch: Any) -> list[Tensor]:
     """The scores of each example; of spans, of each window."""
     if kind == "span":
         return [scores[a:b] for a, b in pairwise(batch.inputs.sequences.offsets)]

@@ -23,9 +23,7 @@ GOOD, BAD = ("fine", "lovely", "great"), ("awful", "dull", "poor")
 def baseline_predictions(
     task: TaskConfig, train: list[Example], dev: list[Example], seed: int = 0
 ) -> Mapping[str, Sequence[Any]]:
-    baselines = kind_of(task.kind).baselines
-    assert baselines is not None
-    return baselines(task, train, dev, seed, False)
+    return kind_of(task.kind).baselines(task, train, dev, seed, False)
 
 
 def judged(task: TaskConfig, train: list[Example], dev: list[Example]) -> dict[str, Evaluation]:
@@ -207,5 +205,5 @@ def test_texts_without_words_do_not_break_it(texts: list[str]) -> None:
 
 
 def test_other_kinds_have_none() -> None:
-    with_some = {name for name in KINDS if kind_of(name).baselines is not None}
+    with_some = {name for name in KINDS if kind_of(name).has_baselines}
     assert with_some == {"classification", "regression", "tagging", "similarity"}

@@ -7,7 +7,7 @@ import pytest
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import ChoiceExample
-from bertwright.tasks.choices.kind import make_choice_instances
+from bertwright.tasks.choices.kind import MultipleChoiceKind
 from tests.tasks.sample import LETTERS, TOKENIZER
 
 TASK = TaskConfig(kind="multiple-choice", max_length=12, stride=2)
@@ -15,7 +15,7 @@ TASK = TaskConfig(kind="multiple-choice", max_length=12, stride=2)
 
 def test_choices_are_pairs() -> None:
     example = ChoiceExample("a b", ("d e", "f"), "c", label=1)
-    (instance,), lengths = make_choice_instances(TASK, TOKENIZER, [example])
+    (instance,), lengths = MultipleChoiceKind().make(TASK, TOKENIZER, [example])
     for number, choice in enumerate(("c d e", "c f")):
         encoding = TOKENIZER.encode("a b", choice)
         assert list(instance.ids[number]) == encoding.ids
@@ -29,7 +29,7 @@ def test_long_choices_are_read_in_windows() -> None:
         ChoiceExample("a b", ("c", " ".join(LETTERS), "d"), label=None),
         ChoiceExample("e", ("f", "g")),
     ]
-    instances, lengths = make_choice_instances(TASK, TOKENIZER, examples)
+    instances, lengths = MultipleChoiceKind().make(TASK, TOKENIZER, examples)
     owners = instances[0].owners
     assert owners[0] == 0
     assert owners[-1] == 2
@@ -50,5 +50,5 @@ def test_long_choices_are_read_in_windows() -> None:
 )
 def test_bad_examples(example: ChoiceExample, message: str) -> None:
     with pytest.raises(DataError) as error:
-        make_choice_instances(TASK, TOKENIZER, [example])
+        MultipleChoiceKind().make(TASK, TOKENIZER, [example])
     assert message in str(error.value)

@@ -18,12 +18,11 @@ from bertwright.models.bert.encoder import bert_spec
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.batch import make_batch
 from bertwright.tasks.evaluate import evaluate
-from bertwright.tasks.generation.kind import GENERATION, Generator, make_generation_instances
+from bertwright.tasks.generation.kind import GenerationKind, Generator
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import GenerationPrediction
-from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.task_data import TaskData, make_batch
 from bertwright.transfer.task_words import TaskWords, train_task_words
 from tests.raising import assert_names
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of, make_learner
@@ -59,7 +58,7 @@ def test_an_instance_is_a_pair_and_its_labels_are_the_target() -> None:
     end = TOKENIZER.special_id("sep")
     assert batch.labels.tolist() == [*ids_of("p"), end, *ids_of("d e"), end, *ids_of("g h i"), end]
     before = [end, *ids_of("p"), end, *ids_of("d e"), end, *ids_of("g h i")]
-    assert batch.inputs.ids[batch.words].tolist() == before
+    assert batch.inputs.ids[batch.before].tolist() == before
     assert batch.inputs.sequences.prefixes == [7, 5, 3]
     without = make_batch("head", TASK, data.instances, [0, 1, 3], with_labels=False)
     assert without.inputs.sequences.lengths == [7, 5, 3]
@@ -68,14 +67,14 @@ def test_an_instance_is_a_pair_and_its_labels_are_the_target() -> None:
 
 def test_what_is_too_long_is_cut_and_counted() -> None:
     long = GenerationExample(" ".join(LETTERS), " ".join(LETTERS[:9]))
-    (instance,), lengths = make_generation_instances(TASK, TOKENIZER, [long])
+    (instance,), lengths = GenerationKind().make(TASK, TOKENIZER, [long])
     room = 20 - 6 - 3
     assert instance.label == room + 2
     letters = ids_of(" ".join(LETTERS))
     cls, sep = TOKENIZER.special_id("cls"), TOKENIZER.special_id("sep")
     assert list(instance.ids[0]) == [cls, *letters[:room], sep, *letters[:6]]  # it has no end
     assert (lengths.cut, lengths.tokens_cut, lengths.tokens) == (1, 15 + 3, [38])
-    (warning,) = lengths.warnings(GENERATION.room(TASK))
+    (warning,) = lengths.warnings(GenerationKind().room(TASK))
     assert_names(warning, "20 tokens", "6 ")
 
 
@@ -89,7 +88,7 @@ def test_what_is_too_long_is_cut_and_counted() -> None:
 )
 def test_bad_examples(example: GenerationExample, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        make_generation_instances(TASK, TOKENIZER, [example])
+        GenerationKind().make(TASK, TOKENIZER, [example])
 
 
 def test_a_source_does_not_see_its_target_nor_a_token_a_later_one() -> None:

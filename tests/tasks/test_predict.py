@@ -21,7 +21,6 @@ from bertwright.labelled.examples import (
     TaggingExample,
     TextExample,
 )
-from bertwright.tasks.batch import make_batch
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -31,7 +30,7 @@ from bertwright.tasks.predictions import (
     TaggingPrediction,
     TextPrediction,
 )
-from bertwright.tasks.task_data import TaskData, task_parts
+from bertwright.tasks.task_data import TaskData, make_batch, task_parts
 from tests.tasks.sample import LETTERS, TOKENIZER, make_learner
 
 SHORT: dict[str, Any] = {"max_length": 14, "stride": 3}

@@ -20,13 +20,13 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import SimilarityExample as Pair
 from bertwright.models.bert.encoder import Bert
 from bertwright.nn.objective import Learner
-from bertwright.tasks.batch import make_batch
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.lexical import bm25_scorer, tfidf_cosines
 from bertwright.tasks.predictions import SimilarityPrediction
 from bertwright.tasks.similarity.forms import form_of, to_train
 from bertwright.tasks.similarity.kind import SimilarityHead, SimilarityInstance, rank_second
 from bertwright.tasks.similarity.losses import similarity_loss
+from bertwright.tasks.task_data import make_batch
 from bertwright.train.distributed import Ranks
 from bertwright.train.step_loss import share
 from tests.recipes.task_files import SHAPE

@@ -20,10 +20,9 @@ from bertwright.tasks.predictions import Answer, SpanPrediction
 from bertwright.tasks.span.kind import (
     LONGEST_QUESTION,
     SpanInstance,
+    SpanKind,
     decide,
-    decide_best,
     decode_span,
-    make_span_instances,
 )
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import most_context, split
@@ -40,7 +39,7 @@ def make(
 ) -> tuple[list[SpanInstance], Lengths]:
     """The windows of one example; without answers, an example that has none."""
     task = TaskConfig("span", max_length=max_length, stride=stride)
-    return make_span_instances(task, tokenizer, [SpanExample(question, context, answers)])
+    return SpanKind().make(task, tokenizer, [SpanExample(question, context, answers)])
 
 
 def test_a_question_a_passage_and_the_answer() -> None:
@@ -97,7 +96,7 @@ def test_which_answer_is_learned() -> None:
     assert (instance.label, lengths.answers_lost) == ((4, 4), 0)
     (instance,), _ = make("a", "the cat")
     assert instance.label == (0, 0)
-    (instance,), _ = make_span_instances(TaskConfig("span"), UNCASED, [SpanExample("a", "the cat")])
+    (instance,), _ = SpanKind().make(TaskConfig("span"), UNCASED, [SpanExample("a", "the cat")])
     assert instance.label is None
 
 
@@ -136,7 +135,7 @@ def test_a_long_question_is_cut_and_counted() -> None:
 )
 def test_bad_examples_are_named(example: SpanExample, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        make_span_instances(TaskConfig("span"), UNCASED, [example])
+        SpanKind().make(TaskConfig("span"), UNCASED, [example])
 
 
 @given(TEXTS, TEXTS, st.sampled_from(TOKENIZERS), st.integers(8, 40), st.data())
@@ -175,7 +174,7 @@ Scored = list[tuple[SpanInstance, npt.NDArray[np.float32]]]
 def score(task: TaskConfig, example: SpanExample, seed: int = 0) -> Scored:
     """The windows of an example with random scores."""
     rng = np.random.default_rng(seed)
-    instances, _ = make_span_instances(task, UNCASED, [example])
+    instances, _ = SpanKind().make(task, UNCASED, [example])
     return [(i, rng.normal(size=(len(i.offsets), 2)).astype(np.float32)) for i in instances]
 
 
@@ -187,7 +186,7 @@ def test_gold_scores_give_back_exactly_the_slice(
     stride = data.draw(st.integers(0, max_length // 2))
     task = TaskConfig("span", max_length=max_length, stride=stride, max_answer_tokens=200)
     # Where tokens are is what the windows say of a passage without an answer.
-    windows, _ = make_span_instances(task, tokenizer, [SpanExample(question, context, ())])
+    windows, _ = SpanKind().make(task, tokenizer, [SpanExample(question, context, ())])
     chosen = data.draw(st.sampled_from(windows))
     places = [offset for offset in chosen.offsets if offset is not None]
     assume(places)
@@ -195,7 +194,7 @@ def test_gold_scores_give_back_exactly_the_slice(
     last = data.draw(st.integers(first, len(places) - 1))
     start, end = places[first][0], places[last][1]
     example = SpanExample(question, context, ((context[start:end], start),))
-    instances, lengths = make_span_instances(task, tokenizer, [example])
+    instances, lengths = SpanKind().make(task, tokenizer, [example])
     assert lengths.answers_lost == 0
     scored: Scored = []
     for instance in instances:
@@ -305,8 +304,10 @@ def test_the_best_threshold_parts_right_answers_from_none() -> None:
         SpanPrediction("", 0, 0, 0.0, null, (Answer(text, 0, len(text), 1.0, 1.0),))
         for text, null in given
     ]
-    decided, threshold = decide_best(examples, predictions)
-    assert threshold == 0.0
+    task = TaskConfig("span", unanswerable=True)
+    tuned, decided = SpanKind().tune(task, examples, predictions, None)
+    assert tuned.null_threshold == 0.0
     assert [each.answer for each in decided] == ["red cat", "", "red cat"]
     # "red cat" is not exactly "red", so that nothing is gained by answering the third.
-    assert decide_best(examples, predictions, "exact_match")[1] == -1.5
+    tuned, _ = SpanKind().tune(task, examples, predictions, "exact_match")
+    assert tuned.null_threshold == -1.5

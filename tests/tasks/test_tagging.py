@@ -14,7 +14,7 @@ from bertwright.labelled.examples import TaggingExample
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.metrics import per_class, value
 from bertwright.tasks.predictions import Entity, TaggingPrediction
-from bertwright.tasks.tagging.kind import EntityCounts, decode_tagging, make_tagging_instances
+from bertwright.tasks.tagging.kind import EntityCounts, TaggingKind, decode_tagging
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import most_context, split
 from tests.tasks.mixed_scripts import TOKENIZERS, UNCASED, WORDS
@@ -41,7 +41,7 @@ def first_pieces(tokenizer: Tokenizer, word: str) -> list[int]:
 def test_words_pieces_and_tags() -> None:
     words = ("The", "running", "\u200b", "[SEP]", "cat")
     tags = ("O", "B-PER", "I-PER", "O", "O")
-    (instance,), lengths = make_tagging_instances(task(), UNCASED, [TaggingExample(words, tags)])
+    (instance,), lengths = TaggingKind().make(task(), UNCASED, [TaggingExample(words, tags)])
     assert UNCASED.tokens_of(instance.ids[0]) == (
         ["[CLS]", "the", "run", "##ning", "[UNK]", "[", "s", "##e", "##p", "]", "cat", "[SEP]"]
     )
@@ -55,7 +55,7 @@ def test_words_pieces_and_tags() -> None:
 
 def test_no_tags_and_no_words() -> None:
     examples = [TaggingExample(("cat",)), TaggingExample((), ())]
-    (untagged, empty), _ = make_tagging_instances(task(), UNCASED, examples)
+    (untagged, empty), _ = TaggingKind().make(task(), UNCASED, examples)
     assert untagged.label is None
     assert list(empty.ids[0]) == [UNCASED.special_id("cls"), UNCASED.special_id("sep")]
     assert (empty.words, empty.label) == ((), [])
@@ -65,7 +65,7 @@ def test_a_long_sentence_is_an_instance_a_window() -> None:
     words = tuple("abcdefghijklmnopqrst")
     tags = tuple(LABELS[n % 3] for n in range(20))
     examples = [TaggingExample(("a",)), TaggingExample(words, tags)]
-    (_, *parts), lengths = make_tagging_instances(task(10, 4), UNCASED, examples)
+    (_, *parts), lengths = TaggingKind().make(task(10, 4), UNCASED, examples)
     bounds = split(20, 8, 4)
     assert [UNCASED.tokens_of(part.ids[0])[1:-1] for part in parts] == [
         list(words[a:b]) for a, b in bounds
@@ -87,7 +87,7 @@ def read(max_length: int, *documents: str) -> list[tuple[str, str]]:
         for number, document in enumerate(documents)
         for sentence in document.split()
     ]
-    instances, lengths = make_tagging_instances(task(max_length, document=True), UNCASED, examples)
+    instances, lengths = TaggingKind().make(task(max_length, document=True), UNCASED, examples)
     read = []
     for instance in instances:
         (ids,) = instance.ids
@@ -114,7 +114,7 @@ def test_the_document_fills_the_window_evenly() -> None:
 
 def test_a_sentence_longer_than_a_window_stands_alone() -> None:
     examples = [TaggingExample(tuple(words), None, 0) for words in ("ab", "cdefghijklmn", "op")]
-    instances, lengths = make_tagging_instances(task(10, document=True), UNCASED, examples)
+    instances, lengths = TaggingKind().make(task(10, document=True), UNCASED, examples)
     assert [instance.counts for instance in instances] == [(2,), (6,), (6,), (2,)]
     assert (lengths.windows, lengths.in_windows) == (4, 1)
 
@@ -138,9 +138,9 @@ def test_every_word_has_one_place_and_its_first_piece_is_there(
         TaggingExample(words, tuple(LABELS[len(word) % 3] for word in words), number)
         for words, number in sorted(sentences, key=lambda sentence: sentence[1])
     ]
-    _, alone_lengths = make_tagging_instances(task(max_length, stride), tokenizer, examples)
+    _, alone_lengths = TaggingKind().make(task(max_length, stride), tokenizer, examples)
     chosen = task(max_length, stride, document)
-    instances, lengths = make_tagging_instances(chosen, tokenizer, examples)
+    instances, lengths = TaggingKind().make(chosen, tokenizer, examples)
     counts = [0] * len(examples)
     read: list[tuple[str, int]] = []
     for instance in instances:

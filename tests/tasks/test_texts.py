@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import TextExample
+from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.instances import Instance, make_windows
-from bertwright.tasks.kind import windows_read
-from bertwright.tasks.texts.kind import make_text_instances
+from bertwright.tasks.texts.kind import ClassificationKind
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of
 
 TASK = TaskConfig("classification", labels=("neg", "pos"), max_length=12, stride=3)
@@ -22,7 +22,7 @@ CLS, SEP = TOKENIZER.special_id("cls"), TOKENIZER.special_id("sep")
 
 def one(text: str, text2: str | None = None, task: TaskConfig = TASK) -> Instance:
     """The instance of one example."""
-    (instance,), _ = make_text_instances(task, TOKENIZER, [TextExample(text, text2)])
+    (instance,), _ = ClassificationKind().make(task, TOKENIZER, [TextExample(text, text2)])
     return instance
 
 
@@ -72,7 +72,7 @@ def test_windows_of_a_long_text_and_pair() -> None:
 
 def test_lengths_tell_what_was_read_in_windows() -> None:
     examples = [TextExample("a b"), TextExample(" ".join(LETTERS)), TextExample("a", "b c")]
-    instances, lengths = make_text_instances(TASK, TOKENIZER, examples)
+    instances, lengths = ClassificationKind().make(TASK, TOKENIZER, examples)
     assert [instance.example for instance in instances] == [0, 1, 2]
     assert lengths.examples == 3
     assert lengths.tokens == [4, 28, 6]
@@ -87,7 +87,7 @@ def test_a_very_long_text_is_read_in_so_many_windows(most: int, pair: bool) -> N
     task = replace(TASK, max_windows=most)
     text = " ".join(LETTERS)
     example = TextExample(text, text if pair else None)
-    (instance,), lengths = make_text_instances(task, TOKENIZER, [example])
+    (instance,), lengths = ClassificationKind().make(task, TOKENIZER, [example])
     read = {token for ids in instance.ids for token in ids} - {CLS, SEP}
     assert len(instance.ids) == most
     assert list(instance.ids[0][:5]) == [CLS, *ids_of("a b c d")]
@@ -96,12 +96,12 @@ def test_a_very_long_text_is_read_in_so_many_windows(most: int, pair: bool) -> N
     if not pair:
         assert lengths.tokens_cut == 26 - len(read)
         assert read == set(ids_of(" ".join(LETTERS[: len(read)])))
-    assert str(lengths.tokens_cut) in lengths.warnings(windows_read(task))[0]
+    assert str(lengths.tokens_cut) in lengths.warnings(ClassificationKind().room(task))[0]
 
 
 def test_windows_of_one_text_hold_a_bounded_number_of_tokens() -> None:
     long = TextExample("a " * 100_000)
-    (instance,), _ = make_text_instances(TaskConfig("regression"), TOKENIZER, [long])
+    (instance,), _ = ClassificationKind().make(TaskConfig("regression"), TOKENIZER, [long])
     assert 8000 < instance.num_tokens <= 8192
 
 
@@ -109,9 +109,9 @@ def test_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [
         TextExample(c * (1 + n % 5), None if n % 3 else "b c") for n, c in enumerate("abc" * 9)
     ]
-    whole, _ = make_text_instances(TASK, TOKENIZER, examples)
+    whole, _ = ClassificationKind().make(TASK, TOKENIZER, examples)
     monkeypatch.setattr("bertwright.tasks.instances.AT_ONCE", 4)
-    assert make_text_instances(TASK, TOKENIZER, examples)[0] == whole
+    assert ClassificationKind().make(TASK, TOKENIZER, examples)[0] == whole
 
 
 def test_special_tokens_in_a_text_are_themselves() -> None:
@@ -120,7 +120,7 @@ def test_special_tokens_in_a_text_are_themselves() -> None:
 
 
 def test_a_text_of_which_nothing_is_left_is_read_empty() -> None:
-    instances, lengths = make_text_instances(TASK, TOKENIZER, [TextExample("\u200b")])
+    instances, lengths = ClassificationKind().make(TASK, TOKENIZER, [TextExample("\u200b")])
     assert list(instances[0].ids[0]) == [CLS, SEP]
     assert lengths.tokens == [2]
 
@@ -135,14 +135,15 @@ def test_a_text_of_which_nothing_is_left_is_read_empty() -> None:
 )
 def test_bad_examples(example: TextExample, message: str) -> None:
     with pytest.raises(DataError) as error:
-        make_text_instances(TASK, TOKENIZER, [TextExample("a"), example])
+        ClassificationKind().make(TASK, TOKENIZER, [TextExample("a"), example])
     assert message in str(error.value)
 
 
 def test_labels() -> None:
     def labels(task: TaskConfig, *values: str | float | tuple[str, ...] | None) -> list[object]:
         examples = [TextExample("a", label=value) for value in values]
-        return [instance.label for instance in make_text_instances(task, TOKENIZER, examples)[0]]
+        kind = kind_of(task.kind)
+        return [instance.label for instance in kind.make(task, TOKENIZER, examples)[0]]
 
     assert labels(TASK, "pos", "neg", None) == [1, 0, None]
     several = TaskConfig("classification", labels=("x", "y", "z"), multi_label=True)

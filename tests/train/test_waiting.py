@@ -33,10 +33,10 @@ from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.objective import Learner
 from bertwright.nn.transformer.attention import CrossAttention, SelfAttention
 from bertwright.recipes.pretrain import make_learner
-from bertwright.tasks.batch import make_batch
 from bertwright.tasks.choices.kind import ChoiceInstance
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.tagging.kind import TaggingInstance
+from bertwright.tasks.task_data import make_batch
 from bertwright.train.log import Log, read_records
 from bertwright.train.muon import Muon
 from bertwright.train.state import Position

@@ -13,9 +13,9 @@ from bertwright.config.task import TaskConfig
 from bertwright.models.bert.encoder import Bert
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner
-from bertwright.tasks.batch import make_batch
-from bertwright.tasks.head import LabelledBatch
+from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.instances import Instance
+from bertwright.tasks.task_data import make_batch
 from bertwright.train.optim import clip_gradients
 from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import TaskWords, train_task_words
@@ -51,7 +51,7 @@ def teach(learner: Learner, transfer: str, steps: int, decay: float = 0.3) -> No
         stepping.optimizers.step()
 
 
-def encode(learner: Learner, batch: LabelledBatch) -> torch.Tensor:
+def encode(learner: Learner, batch: TaskBatch) -> torch.Tensor:
     with torch.no_grad():
         encoded = learner.eval().encoder(batch.inputs)
     return cast(Encoded, encoded).last

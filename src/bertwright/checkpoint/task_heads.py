@@ -81,7 +81,7 @@ class FoundHeads(NamedTuple):
     """The headers of the tensors in `heads.safetensors`."""
 
 
-def make_head(spec: EncoderSpec, task: TaskConfig) -> Head:
+def make_head(spec: EncoderSpec, task: TaskConfig) -> Head[Any]:
     """Return a new head for a task, as `torch.nn` initializes it.
 
     Raises:

@@ -38,7 +38,7 @@ def read_examples(
     """Read all examples of one file, which may be compressed, or of rows in memory.
 
     `-` reads standard input, except for Parquet. `reader` belongs to the kind of task
-    (`TaskKind.reader`) and says what the columns mean; `columns` are those that the user names.
+    (`Kind.reader`) and says what the columns mean; `columns` are those that the user names.
 
     Raises:
         DataError: a column is missing, doubled or unused, or a row is bad; the message names the

@@ -1,12 +1,10 @@
-"""The catalogue of the kinds of tasks: a name, its description, and the function that loads it.
+"""The catalogue of the kinds of tasks: a name, its description, and what else needs no torch.
 
-A record (`TaskKind`) imports torch with its head, so it is imported only when its function is
-called. The command line and the pages read the other fields, which need no torch.
+A kind (`Kind`) imports torch with its head, so `kind_of` imports only the kind that is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:
-    from bertwright.tasks.kind import TaskKind
+    from bertwright.tasks.kind import Kind
 
 
 @dataclass(frozen=True)
@@ -23,8 +21,6 @@ class Entry:
 
     help: str
     """What the kind predicts, in a few words."""
-    load: Callable[[], TaskKind[Any, Any, Any]]
-    """Imports and returns the kind's record."""
     pipeline: str = "other"
     """The name of the task on Hugging Face's hub (`pipeline_tag`)."""
     example: str = '"A text."'
@@ -43,66 +39,21 @@ class Entry:
     """Whether each word has a label; the case of a word, which marks names, then matters."""
 
 
-def _classification() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.texts.kind import CLASSIFICATION
-
-    return CLASSIFICATION
-
-
-def _regression() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.texts.kind import REGRESSION
-
-    return REGRESSION
-
-
-def _tagging() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.tagging.kind import TAGGING
-
-    return TAGGING
-
-
-def _span() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.span.kind import SPAN
-
-    return SPAN
-
-
-def _multiple_choice() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.choices.kind import MULTIPLE_CHOICE
-
-    return MULTIPLE_CHOICE
-
-
-def _generation() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.generation.kind import GENERATION
-
-    return GENERATION
-
-
-def _similarity() -> TaskKind[Any, Any, Any]:
-    from bertwright.tasks.similarity.kind import SIMILARITY
-
-    return SIMILARITY
-
-
 PAIR = '("One text.", "The other.")'
 KINDS: dict[str, Entry] = {
     "classification": Entry(
         "a class, or any number of labels, for a text or a pair of texts",
-        _classification,
         "text-classification",
         example_of_pair=PAIR,
     ),
     "regression": Entry(
         "a number for a text or a pair of texts",
-        _regression,
         "text-classification",
         example_of_pair=PAIR,
         error="off by {:.3g}",
     ),
     "tagging": Entry(
         "a tag for each word: entities, parts of speech",
-        _tagging,
         "token-classification",
         '"A sentence of words."',
         separator=" ",
@@ -110,27 +61,23 @@ KINDS: dict[str, Entry] = {
     ),
     "span": Entry(
         "the answer to a question as a slice of a passage",
-        _span,
         "question-answering",
         '("What is the question?", "A passage that may hold the answer.")',
         nothing="no answer",
     ),
     "multiple-choice": Entry(
         "which of several texts is right",
-        _multiple_choice,
         "multiple-choice",
         '("A text.", ["one ending", "another ending"])',
     ),
     "generation": Entry(
         "a text generated from a source text",
-        _generation,
         "text-generation",
         '"A source."',
         error="1 - ROUGE-L: {:.3f}",
     ),
     "similarity": Entry(
         "vectors whose cosine says how similar two texts are",
-        _similarity,
         "sentence-similarity",
         PAIR,
         example_of_pair=PAIR,
@@ -153,10 +100,44 @@ def check_kind(name: object) -> str:
     raise ConfigError(f"kind is {name!r}; expected one of {', '.join(KINDS)}{suggestion}")
 
 
-def kind_of(name: str) -> TaskKind[Any, Any, Any]:
-    """Return the record of a kind of task.
+def kind_of(name: str) -> Kind[Any, Any, Any]:
+    """Return a kind of task.
 
     Raises:
         ConfigError: there is no kind of this name.
     """
-    return KINDS[check_kind(name)].load()
+    return import_kind(check_kind(name))
+
+
+def import_kind(name: str) -> Kind[Any, Any, Any]:
+    """Import the module of a kind of the catalogue, and return the kind."""
+    match name:
+        case "classification":
+            from bertwright.tasks.texts.kind import ClassificationKind
+
+            return ClassificationKind()
+        case "regression":
+            from bertwright.tasks.texts.kind import RegressionKind
+
+            return RegressionKind()
+        case "tagging":
+            from bertwright.tasks.tagging.kind import TaggingKind
+
+            return TaggingKind()
+        case "span":
+            from bertwright.tasks.span.kind import SpanKind
+
+            return SpanKind()
+        case "multiple-choice":
+            from bertwright.tasks.choices.kind import MultipleChoiceKind
+
+            return MultipleChoiceKind()
+        case "generation":
+            from bertwright.tasks.generation.kind import GenerationKind
+
+            return GenerationKind()
+        case "similarity":
+            from bertwright.tasks.similarity.kind import SimilarityKind
+
+            return SimilarityKind()
+    raise ConfigError(f"the kind {name!r} is in no case of `kind_of`")

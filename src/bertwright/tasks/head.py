@@ -1,4 +1,4 @@
-"""The parts that task heads share, and the batch that they read.
+"""The parts that task heads share.
 
 Letters: B sequences (windows), N tokens in all, E examples, W words, C scores, H hidden, L layers
 of the encoder, F width of a feature, R positions, K predicted tokens.
@@ -7,9 +7,7 @@ of the encoder, F width of a feature, R positions, K predicted tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,73 +15,20 @@ from torch import Tensor, nn
 
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.config.vectors import poolings_of
-from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.features import Inside, LayerMix, pool
-from bertwright.nn.host import send
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Objective
 from bertwright.nn.outputs.transform import DenseNorm
 from bertwright.nn.sequences import Sequences
+from bertwright.tasks.batch import TaskBatch
+
+B = TypeVar("B", bound=TaskBatch)
 
 
-@dataclass(frozen=True)
-class LabelledBatch(Batch):
-    """The B windows of some examples of one task, end to end, longest first."""
-
-    rows: tuple[int, ...]
-    """[E]: the index of each example in its data, in the order of scores and labels. A span task
-    scores every window by itself, so E is B, and the order is that of `inputs.sequences`.
-    """
-    labels: Tensor | None = None
-    """Classification [E] int64, multi-label [E, C] float; regression [E] float; tagging [W] int64;
-    span [B, 2] int64, the first and last token in the window; multiple choice [E] int64; generation
-    [K] int64, the tokens of the targets and their end tokens; similarity [E] float64.
-    """
-    owners: Tensor | None = None
-    """[B] int64: the index of the example that each window belongs to, 0 to E - 1. For tagging it
-    is the index of the window's instance; for multiple choice the index of the choice, where the
-    choices of all examples are numbered consecutively; for similarity the index of the text,
-    numbered in the same way.
-    """
-    words: Tensor | None = None
-    """Tagging, [W] int64: the position in N of every word's first wordpiece, example by example.
-    Generation, [K] int64: the position of the token before each label.
-    """
-    counts: tuple[int, ...] = ()
-    """The number of words (tagging), choices (multiple choice) or texts (similarity) of each
-    example.
-    """
-    first_words: tuple[int, ...] = ()
-    """Tagging: the index in its sentence of the first of these words. It is not 0 if a sentence is
-    divided into several instances.
-    """
-    texts: tuple[str, ...] = ()
-    """Tagging, [W]: the words as they are spelled."""
-    targets: Tensor | None = None
-    """Similarity with a teacher, float32: the teacher's vector of each text, one in each row."""
-    keys: tuple[int, ...] = ()
-    """Similarity: a number for each text, equal for equal texts."""
-
-    @property
-    def tokens(self) -> Tensor:
-        """The token ids, `[N]`, as objectives of language modelling read them."""
-        return self.inputs.ids
-
-    @cached_property
-    def positions(self) -> Tensor:
-        """The positions of all tokens that are followed by another token of their window, `[N -
-        B]`.
-        """
-        sequences = self.inputs.sequences
-        is_followed = torch.ones(sequences.total, dtype=torch.bool)
-        is_followed[torch.tensor(sequences.offsets[1:]) - 1] = False
-        return send(is_followed.nonzero()[:, 0], sequences.device)
-
-
-class Head(Objective[LabelledBatch]):
-    """An objective that also predicts."""
+class Head(Objective[B], Generic[B]):
+    """An objective that also predicts. B is the class of its batches."""
 
     at_high_rates = ("network", "crf", "mix", "hidden")
     mix: LayerMix | None
@@ -106,17 +51,15 @@ class Head(Objective[LabelledBatch]):
     def tie(self, encoder: Encoder) -> None:
         """Share weights with the encoder. A head that shares none does nothing."""
 
-    def read(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+    def read(self, encoded: Encoded, batch: B) -> Tensor:
         """Return the vectors that a linear head scores: `[E, F]` of texts, or `[W, F]` of words.
 
-        Only heads of kinds of task with `TaskKind.linear` have such vectors.
+        Only heads of kinds of task with `Kind.linear` have such vectors.
         """
         raise NotImplementedError(f"{type(self).__name__} is no linear head")
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """Return float32 scores: classification [E, C]; regression [E]; tagging [W, C]; span [N,
-        2]; multiple choice [sum of counts].
-        """
+    def scores(self, encoded: Encoded, batch: B) -> Tensor:
+        """Return float32 scores, in the form that `Kind.decode` reads."""
         raise NotImplementedError(f"{type(self).__name__} defines no scores")
 
 
@@ -208,7 +151,7 @@ class Scorer(nn.Linear):
             return F.linear(input.float(), self.weight.float(), self.bias.float())
 
 
-class TextHead(Head):
+class TextHead(Head[B]):
     """Scores a whole window.
 
     The score is computed by the encoder's pooler (BERT's over [CLS]), dropout and a linear layer;
@@ -252,7 +195,7 @@ class TextHead(Head):
         """The linear layer that computes the scores."""
         return self.classifier
 
-    def positions(self, batch: LabelledBatch) -> Tensor | None:
+    def positions(self, batch: B) -> Tensor | None:
         """Return the positions of the last layer that the head reads: the last tokens, none if it
         reads the pooled vector, or None for all.
         """
@@ -267,7 +210,7 @@ class TextHead(Head):
         """Return the position of each window's last token, `[B]`, which a head on GPT reads."""
         return sequences.once("last", lambda: sequences.cu_seqlens[1:].long() - 1)
 
-    def vectors(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+    def vectors(self, encoded: Encoded, batch: B) -> Tensor:
         """Return one vector for each window, `[B, F]`."""
         if self.reads_pooled:
             assert encoded.pooled is not None

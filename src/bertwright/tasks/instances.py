@@ -88,7 +88,7 @@ class Lengths:
         """Return a warning about tokens that are not read, if there are any.
 
         Args:
-            room: how much of a text is read (`TaskKind.room`).
+            room: how much of a text is read (`Kind.room`).
             what: the word for examples in the warning.
         """
         if not self.cut:

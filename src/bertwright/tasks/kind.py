@@ -1,17 +1,19 @@
-"""`TaskKind`: the record that defines a kind of task, which each kind's own file fills in.
+"""`Kind`: what a kind of task defines, which a subclass in the kind's folder fills in.
 
-The record says how labelled files are read, how examples become instances, which head scores them,
-and how scores become predictions and metrics. The catalogue (`tasks/catalogue.py`) names all
-records. Recipes, checkpoints, inference and the command line know only this record.
+A kind says how labelled files are read, how examples become instances and batches, which head
+scores them, and how scores become predictions and metrics. The catalogue (`tasks/catalogue.py`)
+names all kinds. Recipes, checkpoints, inference and the command line know only this class. An
+object of it has no state; the task is an argument.
 
 Letters: E is the class of the examples, J of the instances, P of the predictions.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor
 
@@ -23,12 +25,17 @@ from bertwright.labelled.examples import Example
 from bertwright.labelled.file import Read, Reader
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.objective import Learner
+from bertwright.nn.sequences import Inputs
 from bertwright.progress import OnProgress
-from bertwright.tasks.head import Head, LabelledBatch
+from bertwright.tasks.batch import TaskBatch
+from bertwright.tasks.head import Head
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.metrics import Metrics
 from bertwright.tasks.predictions import Prediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from bertwright.tasks.task_data import TaskData
 
 E = TypeVar("E", bound=Example)
 J = TypeVar("J", bound=Instance)
@@ -38,34 +45,11 @@ P = TypeVar("P", bound=Prediction)
 class Scored(NamedTuple):
     """A batch with the scores that its head computed."""
 
-    batch: LabelledBatch
-    head: Head
+    batch: Any
+    """The batch, of the kind's class."""
+    head: Head[Any]
     scores: Tensor
     """The scores in float32, as `Head.scores` returns them."""
-
-
-class Data(Protocol):
-    """The examples of one task with their instances (`tasks/task_data.py`)."""
-
-    @property
-    def name(self) -> str:
-        """The name of the task's head in the learner."""
-
-    @property
-    def task(self) -> TaskConfig:
-        """The configuration of the task: its kind, labels and settings."""
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer that turned the examples into ids."""
-
-    @property
-    def instances(self) -> Sequence[Instance]:
-        """The instances, in the order of the examples."""
-
-    @property
-    def num_tokens(self) -> int:
-        """The number of tokens of all windows."""
 
 
 class RowColumns(NamedTuple):
@@ -79,9 +63,12 @@ class RowColumns(NamedTuple):
     """Whether the last column is a list of two parts or more."""
 
 
-class ScoreGraph(NamedTuple):
+@dataclass(frozen=True)
+class ScoreGraph:
     """How an exported graph computes the scores of a head (`checkpoint/export`)."""
 
+    batch: Callable[[Inputs], TaskBatch]
+    """Returns the batch of one sequence, in which every token is scored if tokens are."""
     outputs: tuple[str, ...] = ("logits",)
     """The names of the graph's outputs. If there are several, each is one score for each token."""
     of_tokens: bool = False
@@ -92,164 +79,206 @@ class ScoreGraph(NamedTuple):
     """Whether a text, or a choice, has a single score."""
 
 
-class Generate(Protocol):
-    """Generates predictions token by token, in place of decoding scores."""
+class Kind(ABC, Generic[E, J, P]):
+    """One kind of task."""
 
-    def __call__(
+    name: ClassVar[str]
+    """The `kind` in `task.json`, and the argument of `bertwright finetune`."""
+
+    # Labelled files and other input
+    reader: ClassVar[Reader]
+    """How a labelled file is read."""
+    example: type[E]
+    """The class of the examples."""
+    fields: ClassVar[tuple[tuple[str, ...], ...]]
+    """The names of the items of a row that is a tuple; one tuple of names for each length."""
+    inputs: ClassVar[tuple[str, ...]]
+    """The fields of an example that a model reads. Two examples with equal fields are the same
+    input.
+    """
+    optional_inputs: ClassVar[tuple[str, ...]] = ()
+    """Those of the inputs that an example may lack."""
+    expected_input: ClassVar[str]
+    """A description of an input of `Model.predict`, for messages."""
+    needs_labels: ClassVar[bool] = False
+    """Whether the labels are a closed set of at least two labels."""
+    usual_length: ClassVar[int | None] = None
+    """The default number of tokens in a window; None: as many as the model was trained on."""
+    usual_stride: ClassVar[int] = 32
+    """The default number of tokens by which windows overlap."""
+
+    # Scores, predictions and metrics
+    scores_tokens: ClassVar[bool] = False
+    """Whether the head scores tokens or words, and not whole texts."""
+    linear: ClassVar[bool] = False
+    """Whether the head, if it has no network, is a linear layer over one vector of each text or
+    word (`Head.read`), so that it can be fitted on frozen vectors without training steps. Its batch
+    is then a `LinearBatch`.
+    """
+    graph: ClassVar[ScoreGraph | None] = None
+    """How `bertwright export` writes the head; None: it cannot be exported."""
+    generates: ClassVar[bool] = False
+    """Whether predictions are texts that are generated token by token (`generate`)."""
+    vectors: ClassVar[bool] = False
+    """Whether the head computes the vectors that `embed` returns. A model of such a kind is saved
+    as a folder of sentence-transformers, and its encoder is useful before it is trained.
+    """
+    correlates: ClassVar[bool] = False
+    """Whether the main metric is a correlation, which may be 0 or negative."""
+    has_baselines: ClassVar[bool] = False
+    """Whether there are simple models to compare with (`baselines`)."""
+
+    def check_packages(self, files: TaskFilesConfig) -> None:
+        """Raise MissingExtra if the metrics need a package that is not installed."""
+
+    def source(self, example: E) -> Hashable:
+        """Return what an example belongs to, such as a document; None: nothing. Examples with the
+        same source are not split between training and dev.
+        """
+        return None
+
+    def content(self, example: E) -> Hashable:
+        """Return the inputs that a model reads of an example."""
+        return tuple(getattr(example, name) for name in self.inputs)
+
+    def parse_input(self, given: Any) -> E | None:
+        """Return an input of `Model.predict` as an example. For an invalid input, return None or
+        raise TypeError or ValueError.
+        """
+        values = input_values(given, self.example, self.inputs)
+        if values is None:
+            return None
+        texts = dict(zip(self.inputs, values, strict=True))
+        needed = [
+            text
+            for name, text in texts.items()
+            if name not in self.optional_inputs or text is not None
+        ]
+        return self.example(**texts) if are_texts(*needed) else None
+
+    def row(self, task: TaskConfig) -> RowColumns:
+        """Return how a text given on the command line becomes a row."""
+        return RowColumns(self.inputs, self.expected_input)
+
+    def prepare(
+        self, task: TaskConfig, files: TaskFilesConfig, examples: Sequence[E]
+    ) -> tuple[TaskConfig, list[E], list[str]]:
+        """Return the task with the settings that depend on the training examples, the examples to
+        train on, and messages for the user.
+        """
+        return task, list(examples), []
+
+    # Examples to batches
+    @abstractmethod
+    def make(
+        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[E]
+    ) -> tuple[list[J], Lengths]:
+        """Return the instances in the order of the examples, and their lengths."""
+
+    @abstractmethod
+    def collate(
+        self, task: TaskConfig, instances: Sequence[J], rows: Sequence[int], with_labels: bool
+    ) -> TaskBatch:
+        """Return the batch of some instances with the indices `rows`, on the host."""
+
+    def room(self, task: TaskConfig) -> str:
+        """Return how much of a text is read, for warnings about longer texts."""
+        if task.most_windows > 1:
+            return f"{task.most_windows} windows of {task.max_length} tokens (--max-windows)"
+        return one_window(task)
+
+    # The head
+    @abstractmethod
+    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[Any]:
+        """Return a new head; raise ConfigError if the encoder and the task do not fit."""
+
+    def start(self, head: Head[Any], examples: Sequence[E]) -> None:
+        """Initialize the weights of a new head from the training examples, where that helps."""
+
+    # Scores to predictions
+    def decode(
+        self,
+        task: TaskConfig,
+        examples: Sequence[E],
+        instances: Sequence[J],
+        scored: Iterator[Scored],
+    ) -> Iterator[tuple[int, P]]:
+        """Yield indices of examples with their predictions."""
+        raise NotImplementedError(f"{self.name} defines no decode")
+
+    def generate(
         self,
         learner: Learner,
-        data: Data,
+        data: TaskData,
         precision: str,
         batch_tokens: int,
         config: GenerationConfig | None,
         on_progress: OnProgress,
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield indices of examples with their predictions."""
+    ) -> Iterator[tuple[int, P]]:
+        """Yield indices of examples with their predictions, generated token by token."""
+        raise NotImplementedError(f"{self.name} defines no generate")
 
+    def tune(
+        self, task: TaskConfig, examples: Sequence[E], predictions: Sequence[P], metric: str | None
+    ) -> tuple[TaskConfig, Sequence[P]]:
+        """Return the task with the settings that are best for a metric of the examples (None: the
+        main one), and the predictions under them.
+        """
+        return task, predictions
 
-def windows_read(task: TaskConfig) -> str:
-    """Return a description of how much of a text is read, for warnings about longer texts."""
-    if task.most_windows > 1:
-        return f"{task.most_windows} windows of {task.max_length} tokens (--max-windows)"
-    return one_window(task)
+    def parse_prediction(self, value: Any, example: E, where: str) -> P:
+        """Return a prediction made by another program, from a value in a table; raise DataError,
+        with the place, if it is none.
+        """
+        raise NotImplementedError(f"{self.name} reads no predictions from a table")
+
+    def read_predictions(self, path: str, read: Read) -> Sequence[P] | None:
+        """Return the predictions for a labelled file from a file in a format of this kind; None if
+        the file is a table.
+        """
+        return None
+
+    # Metrics
+    def evaluated(self, task: TaskConfig, examples: Sequence[E]) -> TaskConfig:
+        """Return the task with the metrics that suit the labels of the examples."""
+        return task
+
+    @abstractmethod
+    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+        """Return the names of a task's metrics. The first is the main one, which selects a
+        model.
+        """
+
+    @abstractmethod
+    def metrics(self, task: TaskConfig, examples: Sequence[E], predictions: Sequence[P]) -> Metrics:
+        """Return the metrics of predictions."""
+
+    @abstractmethod
+    def gold(self, example: E) -> Any:
+        """Return the label of an example, for JSON."""
+
+    @abstractmethod
+    def shown(self, example: E) -> tuple[str | None, str | None]:
+        """Return the text and the second text of an example, for a list of errors."""
+
+    def baselines(
+        self,
+        task: TaskConfig,
+        train: Sequence[E],
+        dev: Sequence[E],
+        seed: int,
+        simplest: bool,
+    ) -> Mapping[str, Sequence[P]]:
+        """Return the predictions of simple models for dev, by the names of the models.
+
+        With `simplest`, only the simplest model is fitted.
+        """
+        return {}
 
 
 def one_window(task: TaskConfig) -> str:
-    """Return the description of `windows_read` for kinds that have no limit of windows."""
+    """Return the description of `Kind.room` for kinds that read one window."""
     return f"a window of {task.max_length} tokens"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskKind(Generic[E, J, P]):
-    """One kind of task."""
-
-    name: str
-    """The `kind` in `task.json`, and the argument of `bertwright finetune`."""
-
-    # Labelled files and other input
-    reader: Reader
-    """How a labelled file is read."""
-    fields: tuple[tuple[str, ...], ...]
-    """The names of the items of a row that is a tuple; one tuple of names for each length."""
-    inputs: tuple[str, ...]
-    """The fields of an example that a model reads. Two examples with equal fields are the same
-    input.
-    """
-    source: Callable[[E], Hashable] | None = None
-    """Returns the source that an example belongs to, such as a document. Examples with the same
-    source are not split between training and dev. None: each input is its own source.
-    """
-    needs_labels: bool = False
-    """Whether the labels are a closed set of at least two labels."""
-    usual_length: int | None = None
-    """The default number of tokens in a window; None: as many as the model was trained on."""
-    usual_stride: int = 32
-    """The default number of tokens by which windows overlap."""
-    check_files: Callable[[TaskFilesConfig], None] | None = None
-    """Raises an error before a run begins; for example MissingExtra if the metrics need a
-    package.
-    """
-    parse_input: Callable[[Any], E | None]
-    """Returns an input of `Model.predict` as an example. For an invalid input, it returns None or
-    raises TypeError or ValueError.
-    """
-    expected_input: str
-    """A description of such an input, for messages."""
-    row: Callable[[TaskConfig], RowColumns]
-    """Returns, for a task, how a text given on the command line becomes a row."""
-
-    # Examples to batches
-    make: Callable[[TaskConfig, Tokenizer, Sequence[E]], tuple[list[J], Lengths]]
-    """(task, tokenizer, examples) -> instances in the order of the examples, and their lengths."""
-    collate: Callable[[TaskConfig, Sequence[J], Sequence[int], bool], LabelledBatch]
-    """(task, instances, their indices, whether with labels) -> a batch on the host, whose `task` is
-    not set yet."""
-    room: Callable[[TaskConfig], str] = windows_read
-    """Returns a description of how much of a text is read."""
-
-    # The head
-    head: Callable[[EncoderSpec, TaskConfig], Head]
-    """(specification of the encoder, task) -> a new head; raises ConfigError if they do not fit."""
-    scores_tokens: bool = False
-    """Whether the head scores tokens or words, and not whole texts."""
-    linear: bool = False
-    """Whether the head, if it has no network, is a linear layer over one vector of each text or
-    word (`Head.read`), so that it can be fitted on frozen vectors without training steps.
-    """
-    graph: ScoreGraph | None = None
-    """How `bertwright export` writes the head; None: it cannot be exported."""
-    start: Callable[[Head, Sequence[E]], None] | None = None
-    """(head, training examples): initializes the weights of a new head from the training
-    examples.
-    """
-
-    # Scores to predictions
-    decode: Callable[
-        [TaskConfig, Sequence[E], Sequence[J], Iterator[Scored]], Iterator[tuple[int, P]]
-    ]
-    """(task, examples, instances, scored batches) -> an iterator over indices of examples and their
-    predictions.
-    """
-    generate: Generate | None = None
-    """Generates predictions token by token; if it is set, `decode` is not used."""
-    parse_prediction: Callable[[Any, E, str], P] | None = None
-    """(value in a table, example, its place) -> a prediction made by another program; raises
-    DataError. None if `read_predictions` reads all predictions.
-    """
-    read_predictions: Callable[[str, Read], Sequence[P] | None] | None = None
-    """(file of predictions, labelled file) -> predictions in a file format of this kind; None if
-    the file is a table.
-    """
-
-    # Sentence vectors
-    vectors: bool = False
-    """Whether the head computes the vectors that `embed` returns. A model of such a kind is saved
-    as a folder of sentence-transformers, and its encoder is useful before it is trained.
-    """
-    prepare: (
-        Callable[[TaskConfig, TaskFilesConfig, Sequence[E]], tuple[TaskConfig, list[E], list[str]]]
-        | None
-    ) = None
-    """(task, configuration of its files, training examples) -> the task with the settings that
-    depend on the examples, the examples to train on, and messages for the user. None: no setting
-    depends on the examples.
-    """
-    as_evaluated: Callable[[TaskConfig, Sequence[E]], TaskConfig] | None = None
-    """(task, examples to evaluate on) -> the task with the metrics that suit the labels of the
-    examples. None: the metrics do not depend on the labels.
-    """
-
-    # Metrics
-    metric_names: Callable[[TaskConfig], tuple[str, ...]]
-    """Returns the names of a task's metrics. The first is the main one, which selects a model."""
-    metrics: Callable[[TaskConfig, Sequence[E], Sequence[P]], Metrics]
-    """(task, examples, predictions) -> the metrics."""
-    gold: Callable[[E], Any]
-    """Returns the label of an example, for JSON."""
-    shown: Callable[[E], tuple[str | None, str | None]]
-    """Returns the text and the second text of an example, for a list of errors."""
-    correlates: bool = False
-    """Whether the main metric is a correlation, which may be 0 or negative."""
-    tune: Callable[[Sequence[E], Sequence[P], Any], tuple[list[Any], float]] | None = None
-    """(examples, predictions, metric) -> predictions under the best null threshold, and the
-    threshold.
-    """
-    baselines: (
-        Callable[[TaskConfig, Sequence[E], Sequence[E], int, bool], Mapping[str, Sequence[P]]]
-        | None
-    ) = None
-    """(task, training examples, dev examples, seed, whether only the simplest model is wanted) ->
-    predictions of simple models for dev, by the names of the models.
-    """
-
-    def evaluated(self, task: TaskConfig, examples: Sequence[E]) -> TaskConfig:
-        """Return the task with the metrics that suit the labels of the examples."""
-        return task if self.as_evaluated is None else self.as_evaluated(task, examples)
-
-    @property
-    def generates(self) -> bool:
-        """Whether predictions are texts that are generated token by token."""
-        return self.generate is not None
 
 
 def input_values(given: Any, example: type, names: Sequence[str]) -> list[Any] | None:
@@ -273,6 +302,8 @@ def input_values(given: Any, example: type, names: Sequence[str]) -> list[Any] |
         values = list(given)
         if len(values) != 2:
             return None
+    if len(values) > len(names):
+        return None
     return [*values, *[None] * (len(names) - len(values))]
 
 

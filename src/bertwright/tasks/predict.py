@@ -1,15 +1,15 @@
 """Predict with a learner for examples of any kind of task.
 
 Instances are scored longest first, in batches filled up to a number of tokens. The kind of task
-decodes the scores (`TaskKind.decode`), or generates its predictions token by token
-(`TaskKind.generate`).
+decodes the scores (`Kind.decode`), or generates its predictions token by token
+(`Kind.generate`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,12 +20,12 @@ from bertwright.nn.encoder import Encoded
 from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress, silent
-from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.batch import instance_batches
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.head import Head
 from bertwright.tasks.kind import Scored
 from bertwright.tasks.predictions import Prediction
-from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.task_data import TaskData, make_batch
 
 
 def predict(
@@ -62,7 +62,7 @@ def predict(
     predictions: dict[int, Prediction] = {}
     try:
         with torch.inference_mode():
-            if kind.generate is not None:
+            if kind.generates:
                 how = precision, batch_tokens, generation, on_progress
                 predictions.update(kind.generate(learner, data, *how))
             else:
@@ -86,7 +86,7 @@ def predict_encoded(
     `encode` returns the encoder's output for the given windows, in their order, end to end. All
     examples are one batch.
     """
-    head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)
+    head, device = cast(Head[Any], learner.objectives[data.name]), _device(learner, data)
     lengths = [len(ids) for instance in data.instances for ids in instance.ids]
     windows = [(n, w) for n, each in enumerate(data.instances) for w in range(len(each.ids))]
     order = np.argsort(-np.array(lengths), kind="stable")  # as `collate` lays them
@@ -111,7 +111,7 @@ def _device(learner: Learner, data: TaskData) -> torch.device:
 def _scored(
     learner: Learner, data: TaskData, precision: str, batch_tokens: int, on_progress: OnProgress
 ) -> Iterator[Scored]:
-    head, device = cast(Head, learner.objectives[data.name]), _device(learner, data)
+    head, device = cast(Head[Any], learner.objectives[data.name]), _device(learner, data)
     done = 0
     for rows in instance_batches(data.instances, batch_tokens):
         batch = make_batch(data.name, data.task, data.instances, rows, device, with_labels=False)

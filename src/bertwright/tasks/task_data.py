@@ -1,4 +1,6 @@
-"""The examples of one task with their instances, which training, evaluation and prediction read."""
+"""The examples of one task with their instances, which are trained on, evaluated and predicted, and
+batches of them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
+import torch
+
 from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Example, TaggingExample
+from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.instances import Instance, Lengths
 from bertwright.text.tokenizer.tokenizer import Tokenizer
@@ -51,6 +56,32 @@ class TaskData:
         windows = [window for instance in self.instances for window in instance.ids]
         added = sum(window.count(id) for window in windows for id in others)
         return self.num_tokens - added, sum(window.count(unknown) for window in windows)
+
+
+def make_batch(
+    name: str,
+    task: TaskConfig,
+    instances: Sequence[Instance],
+    rows: Sequence[int],
+    device: torch.device | str = "cpu",
+    with_labels: bool = True,
+) -> TaskBatch:
+    """Return the batch of the instances with the indices `rows`, for the head `name`.
+
+    Raises:
+        ValueError: `rows` is empty, or a label is needed and not known.
+    """
+    chosen = [instances[row] for row in rows]
+    if not chosen:
+        raise ValueError("a batch of no instances")
+    if with_labels:
+        for row, instance in zip(rows, chosen, strict=True):
+            if instance.label is None:
+                raise ValueError(
+                    f"instance {row} has no label; make the batch with with_labels=False"
+                )
+    batch = kind_of(task.kind).collate(task, chosen, rows, with_labels)
+    return replace(batch, task=name).to(device)
 
 
 def task_parts(

@@ -16,8 +16,7 @@ from bertwright.inference.model import load
 from bertwright.labelled.examples import TextExample
 from bertwright.models.gpt.config import GptConfig
 from bertwright.nn.objective import Learner, Objective
-from bertwright.tasks.batch import make_batch
-from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.task_data import TaskData, make_batch
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.log import read_records
 from tests import small_bert

@@ -27,9 +27,9 @@ from bertwright.recipes.finetune.setup import TaskSpec, hold_out, set_up
 from bertwright.recipes.finetune.training import TaskLoader
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
+from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
-from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.predict import predict
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -362,7 +362,7 @@ def steps_of(
     return TaskLoader([("task", task, instances, 1.0)], batch_size, tokens, 1, shared)
 
 
-def epoch_of(source: TaskLoader, number: int = 0) -> list[list[LabelledBatch]]:
+def epoch_of(source: TaskLoader, number: int = 0) -> list[list[TaskBatch]]:
     """The batches of each step of an epoch."""
     place, steps = DataPosition(epoch=number), []
     for _ in range(source.steps_in_epoch):
@@ -371,7 +371,7 @@ def epoch_of(source: TaskLoader, number: int = 0) -> list[list[LabelledBatch]]:
     return steps
 
 
-def rows_of(step: list[LabelledBatch]) -> list[int]:
+def rows_of(step: list[TaskBatch]) -> list[int]:
     return [row for batch in step for row in batch.rows]
 
 

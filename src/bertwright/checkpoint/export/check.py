@@ -9,6 +9,7 @@ the exporter, the runtime and the padding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.tasks.head import Head, LabelledBatch
+from bertwright.tasks.head import Head
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LARGEST_DIFFERENCE = 1e-4
@@ -88,28 +89,22 @@ def _of_one(
 ) -> list[torch.Tensor]:
     """Return the outputs of one sequence, in the order of `Exported.outputs`."""
     encoder = learner.encoder
-    graph = exported.graph
-    of_tokens = graph is not None and graph.of_tokens
-    batch = LabelledBatch(
-        task=exported.head,
-        inputs=Inputs(torch.tensor(row), Sequences([len(row)]), torch.tensor(kinds)),
-        rows=(0,),
-        words=torch.arange(len(row)) if of_tokens else None,
-        counts=(len(row),) if of_tokens else (1,),
-    )
+    inputs = Inputs(torch.tensor(row), Sequences([len(row)]), torch.tensor(kinds))
     if exported.head is None:
-        encoded = encoder(batch.inputs, keep_layers=True)
+        encoded = encoder(inputs, keep_layers=True)
         vectors = [encoded.layers[number] for number in exported.layers]
         return [*vectors, encoded.pooled[0]] if POOLED in exported.outputs else vectors
     head = learner.objectives[exported.head]
     if isinstance(head, VocabularyOutput):
-        return [head.logits(encoder(batch.inputs).last)]
+        return [head.logits(encoder(inputs).last)]
     if isinstance(head, NextSentence):
-        return [head.logits(encoder(batch.inputs).pooled)[0]]
+        return [head.logits(encoder(inputs).pooled)[0]]
     assert isinstance(head, Head)
-    scores = head.scores(learner.encode(batch, [head]), batch)
+    graph = exported.graph
     assert graph is not None
-    if of_tokens:
+    batch = replace(graph.batch(inputs), task=exported.head)
+    scores = head.scores(learner.encode(batch, [head]), batch)
+    if graph.of_tokens:
         count = len(graph.outputs)
         return [scores] if count == 1 else [scores[:, n] for n in range(count)]
     return [scores.reshape(1) if graph.one_number and not graph.choices else scores[0]]

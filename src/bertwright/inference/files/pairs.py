@@ -25,7 +25,7 @@ from bertwright.labelled.source import BadRows, Rows
 from bertwright.labelled.tables.columns import Columns
 from bertwright.progress import OnProgress, silent
 from bertwright.tasks.predictions import SimilarityPrediction
-from bertwright.tasks.similarity.kind import as_evaluated, compare
+from bertwright.tasks.similarity.kind import SimilarityKind, compare
 
 
 def evaluate_vectors(
@@ -51,7 +51,7 @@ def evaluate_vectors(
     read = read_examples(path, PAIRS, columns, options)
     read = replace(read, examples=read.of_part("test", "dev"))
     examples = cast(Sequence[SimilarityExample], read.examples)
-    task = as_evaluated(TaskConfig("similarity"), examples)
+    task = SimilarityKind().evaluated(TaskConfig("similarity"), examples)
     predictions = predict_pairs(model, task, examples, on_progress)
     found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
     return {"model": model.runner.name, "task": "similarity", **found}

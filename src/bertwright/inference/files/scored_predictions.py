@@ -23,7 +23,7 @@ from bertwright.labelled.source import BadRowLog
 from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tables.table import open_form, read_table
 from bertwright.tasks.catalogue import kind_of
-from bertwright.tasks.kind import TaskKind, check_count
+from bertwright.tasks.kind import Kind, check_count
 from bertwright.tasks.predictions import Prediction, TextPrediction
 
 
@@ -49,9 +49,7 @@ def evaluate_predictions(
     """
     record = kind_of(kind)
     read = read_examples(data, record.reader, columns, options)
-    parsed: Sequence[Prediction] | None = None
-    if record.read_predictions is not None:
-        parsed = record.read_predictions(predictions, read)
+    parsed: Sequence[Prediction] | None = record.read_predictions(predictions, read)
     if parsed is None:
         parsed = _rows(predictions, record, read)
     names = {name for each in parsed if isinstance(each, TextPrediction) for name in each.scores}
@@ -63,9 +61,8 @@ def evaluate_predictions(
     return {**figures, "model": Path(predictions).name, "task": kind, "calibration": None}
 
 
-def _rows(path: str, kind: TaskKind[Any, Any, Any], read: Read) -> list[Prediction]:
+def _rows(path: str, kind: Kind[Any, Any, Any], read: Read) -> list[Prediction]:
     """Read predictions from a column of a table, a row for each example."""
-    assert kind.parse_prediction is not None
     log = BadRowLog(path)
     source, form = open_form(Path(path), ())
     table = read_table(source, form, (), log)

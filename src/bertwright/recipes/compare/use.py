@@ -133,8 +133,7 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
     kind, files = kind_of(task.kind), task.files
     if not files.train:
         raise ConfigError("the task of a comparison needs --train, a labelled file")
-    if kind.check_files is not None:
-        kind.check_files(files)
+    kind.check_packages(files)
     split = read_split(kind, files, config.seed, say)
     read, labels = split.read, split.labels
     test = None
@@ -173,7 +172,7 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
 def baselines(labelled: Labelled, fraction: float, seed: int) -> Found:
     """Return the results of the baselines of the kind of task, by their names."""
     kind = kind_of(labelled.task.kind)
-    if kind.baselines is None:
+    if not kind.has_baselines:
         return {}
     train = draw(labelled.train, labelled.count(fraction), seed)
     found = {}

@@ -93,7 +93,7 @@ def takes_seconds(task: TaskConfig, examples: Iterable[Example]) -> bool:
     they have a weight for each feature and label.
     """
     kind = kind_of(task.kind)
-    if kind.baselines is None:
+    if not kind.has_baselines:
         return False
     characters = sum(
         sum(map(len, filter(None, (getattr(example, name) for name in kind.inputs))))

@@ -17,9 +17,10 @@ from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import Hardware, SeedRun, evaluate_task
-from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.batch import LinearBatch, instance_batches
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.head import Head
+from bertwright.tasks.task_data import make_batch
 from bertwright.train.log import Log
 from bertwright.transfer.linear import LinearFit, fit_classes, fit_label_sets, fit_numbers
 
@@ -53,7 +54,7 @@ def read_vectors(
     If the vectors would exceed `MOST_NUMBERS`, a random part of the examples is encoded.
     """
     name, task, instances = setup.task_name, setup.task, setup.train.instances
-    head, device = cast(Head, learner.objectives[name]), hardware.ranks.device
+    head, device = cast(Head[Any], learner.objectives[name]), hardware.ranks.device
     of_words = kind_of(task.kind).scores_tokens
     rows = sum(len(cast(Sequence[int], n.label)) if of_words else 1 for n in instances)
     width = cast(Any, head).scorer.in_features
@@ -67,10 +68,10 @@ def read_vectors(
         with torch.inference_mode():
             features = head.read(learner.encode(batch, [head]), batch)
         vectors.append(require_finite(features.float(), "vectors").cpu().numpy())
+        assert isinstance(batch, LinearBatch)
         assert batch.labels is not None
         labels.append(batch.labels.cpu().numpy())
-        counts = batch.counts if of_words else (1,) * len(batch.rows)
-        groups.append(np.repeat(np.array(batch.rows), counts))
+        groups.append(np.array(batch.labelled))
         done += batch.num_tokens
         on_progress(done, total)
     return FrozenVectors(*map(np.concatenate, (vectors, labels, groups)))
@@ -80,9 +81,9 @@ def fit_head(setup: TaskSetup, data: FrozenVectors, seed: int) -> LinearFit:
     """Fit a task's linear head. The vectors of `data` are not changed."""
     task, x = setup.task, data.vectors.copy()
     weights = None if setup.class_weights is None else setup.class_weights.tolist()
-    if task.kind == "regression":
+    if kind_of(task.kind).reader.numbers:
         return fit_numbers(x, data.labels.astype(np.float64))
-    if task.multi_label:
+    if data.labels.ndim == 2:
         return fit_label_sets(x, data.labels > 0.5, data.groups, seed, weights)
     return fit_classes(x, data.labels, len(task.labels), data.groups, seed, weights)
 
@@ -115,7 +116,7 @@ class Fitting:
             run.fits[setup.task_name] = {
                 "rows": len(data.vectors),
                 "features": data.vectors.shape[1],
-                "alpha" if setup.task.kind == "regression" else "C": fit.choice.strength,
+                "alpha" if kind_of(setup.task.kind).reader.numbers else "C": fit.choice.strength,
                 "temperature": fit.choice.temperature,
                 "cross_validated_loss": fit.choice.loss,
             }

@@ -13,9 +13,9 @@ from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import Hardware
-from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.batch import instance_batches
 from bertwright.tasks.head import Head
-from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.task_data import TaskData, make_batch
 from bertwright.transfer.features import FeatureTable
 
 

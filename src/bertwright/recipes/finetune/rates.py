@@ -45,9 +45,9 @@ from bertwright.recipes.finetune.training import (
     SeedRun,
     train_seed,
 )
-from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.batch import instance_batches
 from bertwright.tasks.catalogue import kind_of
-from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.task_data import TaskData, make_batch
 from bertwright.train.log import Log
 
 FACTORS = (1 / 3, 1.0, 3.0)
@@ -195,10 +195,10 @@ def _part(data: TaskData, fraction: float, seed: int, what: str) -> TaskData:
     """Return a random part of the examples. Examples of the same source stay together."""
     if fraction >= 1:
         return data
-    source = kind_of(data.task.kind).source
+    kind = kind_of(data.task.kind)
     numbers: dict[Hashable, int] = {}
-    names = [n if source is None else source(e) for n, e in enumerate(data.examples)]
-    if len(set(names)) < 20:  # with few sources, take a part of each
+    names = [kind.source(example) for example in data.examples]
+    if None in names or len(set(names)) < 20:  # with few sources, take a part of each
         names = list(range(len(data.examples)))
     groups = np.array([numbers.setdefault(name, len(numbers)) for name in names])
     order = permutation(make_key(what, seed), len(numbers))

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from bertwright.checkpoint.sources import read_length
 from bertwright.checkpoint.task_heads import task_content
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import (
     Example,
     GenerationExample,
@@ -133,7 +131,7 @@ def save(
                 example_texts(setups[0].dev.examples),
                 learner.encoder.spec.pooled,
             ),
-            tasks={setup.task_name: _final_task(setup, best) for setup in setups},
+            tasks={setup.task_name: best.tasks[setup.task_name] for setup in setups},
             trained_length=length,
         )
         write_manifest(partial, {"format": 1, "step": best.step})
@@ -186,7 +184,8 @@ def _of_task(
     baselines: Mapping[str, Evaluation],
     depth: int,
 ) -> dict[str, Any]:
-    name, task = setup.task_name, _final_task(setup, best)
+    name = setup.task_name
+    task = best.tasks[name]
     whole = evaluate(
         task, setup.dev.examples, best.predictions[name], main=setup.files.metric
     ).as_dict()
@@ -229,12 +228,6 @@ def _of_task(
         **whole,
         "warnings": list(dict.fromkeys(warnings)),
     }
-
-
-def _final_task(setup: TaskSetup, best: SeedRun) -> TaskConfig:
-    """Return a task with the values that were tuned on dev."""
-    threshold = best.thresholds.get(setup.task_name, setup.task.null_threshold)
-    return replace(setup.task, null_threshold=threshold)
 
 
 def _seeds(some: Sequence[int], total: int) -> str:

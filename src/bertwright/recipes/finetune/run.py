@@ -245,7 +245,7 @@ def new_learner(
             head.load_state_dict(pretrained.state_dict(), strict=False)
         if kind.vectors and is_new:
             take_dense(folder, head)
-        if kind.start is not None and is_new:
+        if is_new:
             assert isinstance(head, Head)
             kind.start(head, setup.train.examples)
     return learner
@@ -440,13 +440,13 @@ def _baselines(
     evaluations: dict[str, dict[str, Evaluation]] = {}
     for setup in setups if config.baselines is not False else []:
         train, dev = setup.train.examples, setup.dev.examples
-        baselines = kind_of(setup.task.kind).baselines
+        kind = kind_of(setup.task.kind)
         if config.baselines is None and not takes_seconds(setup.task, (*train, *dev)):
             continue
-        if baselines is None:
+        if not kind.has_baselines:
             say(f"{setup.task_name}: a task of the kind {setup.task.kind} has no baseline")
             continue
-        for name, predictions in baselines(setup.task, train, dev, config.seed, False).items():
+        for name, predictions in kind.baselines(setup.task, train, dev, config.seed, False).items():
             evaluation = evaluate(
                 setup.task, dev, predictions, main=setup.files.metric, intervals=False, worst=0
             )

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,7 +47,7 @@ from bertwright.recipes.finetune.corpus_pairs import corpus_rows
 from bertwright.recipes.finetune.teacher import teach
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, metrics_of
-from bertwright.tasks.kind import TaskKind
+from bertwright.tasks.kind import Kind
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.file_words import coverage
@@ -141,8 +140,7 @@ def set_up(
     """
     trained = encoder.max_length if trained is None else trained
     name, kind, files = spec.name, kind_of(spec.kind), spec.files
-    if kind.check_files is not None:
-        kind.check_files(files)  # a missing package is an error now, not after an epoch
+    kind.check_packages(files)  # a missing package is an error now, not after an epoch
     if files.corpus:
         if not kind.vectors:
             raise ConfigError(f"corpus is for similarity; a {kind.name} task needs --train")
@@ -188,10 +186,9 @@ def set_up(
                 f"objective is {files.objective}, but the teacher's vectors are learned; leave it "
                 "out, or pass a teacher that scores pairs"
             )
-    if kind.prepare is not None:
-        task, train, notes = kind.prepare(task, files, train)
-        for note in notes:
-            say(f"{name}: {note}")
+    task, train, notes = kind.prepare(task, files, train)
+    for note in notes:
+        say(f"{name}: {note}")
     task = kind.evaluated(task, dev)
     if trained is not None and task.max_length > trained:
         warnings.append(
@@ -229,7 +226,7 @@ def set_up(
 
 
 def read_split(
-    kind: TaskKind[Any, Any, Any],
+    kind: Kind[Any, Any, Any],
     files: TaskFilesConfig,
     seed: int,
     say: Callable[[str], None],
@@ -276,7 +273,7 @@ def draw(examples: list[Example], most: int | None, seed: int) -> list[Example]:
 
 
 def hold_out(
-    examples: Sequence[Example], kind: TaskKind[Any, Any, Any], seed: int
+    examples: Sequence[Example], kind: Kind[Any, Any, Any], seed: int
 ) -> tuple[list[Example], list[Example]]:
     """Split examples into training and dev examples.
 
@@ -286,10 +283,11 @@ def hold_out(
     Raises:
         DataError: there are too few examples to hold any out.
     """
-    for group_of in (kind.source, None):
+    contents = [kind.content(example) for example in examples]
+    sources = [kind.source(example) for example in examples]
+    for groups_of in (contents if None in sources else sources, contents):
         numbers: dict[Hashable, int] = {}
-        group = group_of or partial(_content, kind)
-        groups = np.array([numbers.setdefault(group(e), len(numbers)) for e in examples])
+        groups = np.array([numbers.setdefault(group, len(numbers)) for group in groups_of])
         if len(numbers) >= 10:
             break
     taken = np.isin(groups, _about_a_tenth(np.bincount(groups), seed))
@@ -323,7 +321,7 @@ def _about_a_tenth(sizes: Int64s, seed: int) -> list[int]:
 
 def read_labelled(
     path: str | Rows,
-    kind: TaskKind[Any, Any, Any],
+    kind: Kind[Any, Any, Any],
     files: TaskFilesConfig,
     say: Callable[[str], None],
     like: Read | None = None,
@@ -379,7 +377,7 @@ def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
 
 
 def _task(
-    kind: TaskKind[Any, Any, Any],
+    kind: Kind[Any, Any, Any],
     files: TaskFilesConfig,
     config: FinetuneConfig,
     read: Read,
@@ -443,7 +441,7 @@ def _task(
 
 
 def _fitted_head(
-    kind: TaskKind[Any, Any, Any],
+    kind: Kind[Any, Any, Any],
     files: TaskFilesConfig,
     config: FinetuneConfig,
     layers: Layers,
@@ -525,7 +523,7 @@ MANY_EXAMPLES = 20
 """If the labels of this many examples or more all differ, the label column is taken to be wrong."""
 
 
-def find_labels(kind: TaskKind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
+def find_labels(kind: Kind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
     """Return the labels of the training examples.
 
     If the file has a column of 0 or 1 for each class, they are in its order. The tag O is always
@@ -577,11 +575,11 @@ def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
 
 
 def count_shared(
-    kind: TaskKind[Any, Any, Any], train: Sequence[Example], dev: Sequence[Example]
+    kind: Kind[Any, Any, Any], train: Sequence[Example], dev: Sequence[Example]
 ) -> int:
     """Return the number of dev inputs that are also training inputs."""
-    seen = {_content(kind, example) for example in train}
-    return sum(_content(kind, example) in seen for example in dev)
+    seen = {kind.content(example) for example in train}
+    return sum(kind.content(example) in seen for example in dev)
 
 
 def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
@@ -596,8 +594,3 @@ def _overlap(shared: int, total: int, files: TaskFilesConfig) -> list[str]:
         f"{some} inputs of {files.dev} are in {files.train} too: figures on them show how well "
         "the model memorizes, not how well it generalizes"
     ]
-
-
-def _content(kind: TaskKind[Any, Any, Any], example: Example) -> Hashable:
-    """Return the inputs that a model reads of an example."""
-    return tuple(getattr(example, name) for name in kind.inputs)

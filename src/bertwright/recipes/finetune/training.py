@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,13 +30,13 @@ from bertwright.nn.finite import NotFinite
 from bertwright.nn.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes.finetune.setup import TaskSetup
-from bertwright.tasks.batch import instance_batches, make_batch
+from bertwright.tasks.batch import TaskBatch, instance_batches
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
-from bertwright.tasks.head import LabelledBatch
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
+from bertwright.tasks.task_data import make_batch
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Precision
 from bertwright.train.log import Log
@@ -85,8 +85,8 @@ class SeedRun:
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     """The evaluations of these weights, by task."""
     predictions: dict[str, list[Prediction]] = field(default_factory=dict)
-    thresholds: dict[str, float] = field(default_factory=dict)
-    """The null thresholds that were tuned on dev, by task."""
+    tasks: dict[str, TaskConfig] = field(default_factory=dict)
+    """The tasks with the settings that were tuned on dev, by name."""
     fits: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Facts about heads that were fitted without steps, by task."""
     step: int = 0
@@ -198,7 +198,7 @@ class TaskLoader:
         """The number of steps of one pass over all tasks."""
         return len(self._epoch(0))
 
-    def step(self, at: DataPosition, done: float) -> tuple[list[LabelledBatch], DataPosition]:
+    def step(self, at: DataPosition, done: float) -> tuple[list[TaskBatch], DataPosition]:
         """Return this rank's micro-batches of a step, and the next position.
 
         On a GPU, a thread prepares the following step.
@@ -207,7 +207,7 @@ class TaskLoader:
         self.on_tokens(sum(batch.num_tokens for batch in batches))
         return batches, following
 
-    def _make(self, at: DataPosition) -> tuple[list[LabelledBatch], DataPosition]:
+    def _make(self, at: DataPosition) -> tuple[list[TaskBatch], DataPosition]:
         steps = self._epoch(at.epoch)
         number, rows = steps[at.step]
         name, task, instances, _ = self.tasks[number]
@@ -362,13 +362,9 @@ def evaluate_task(
         predictions = predict(learner, data, *how)
     except NotFinite as error:
         raise Diverged(f"seed {run.seed}: its predictions on dev are not finite") from error
-    tune = kind_of(task.kind).tune
-    if task.unanswerable and tune is not None:
-        exact = (setup.files.metric or "").endswith("exact_match")
-        metric: Literal["f1", "exact_match"] = "exact_match" if exact else "f1"
-        predictions, threshold = tune(data.examples, predictions, metric)
-        run.thresholds[setup.task_name] = threshold
-        task = replace(task, null_threshold=threshold)
+    tuned = kind_of(task.kind).tune(task, data.examples, predictions, setup.files.metric)
+    task, predictions = tuned[0], list(tuned[1])
+    run.tasks[setup.task_name] = task
     run.predictions[setup.task_name] = predictions
     run.evaluations[setup.task_name] = evaluate(
         task, data.examples, predictions, main=setup.files.metric, intervals=False, worst=0

@@ -103,7 +103,7 @@ def _baselines(
 ) -> dict[str, dict[str, float]]:
     """Return the metrics of the baselines that take only seconds."""
     kind, train, ending = kind_of(task.kind), training.examples, ""
-    if kind.baselines is None:
+    if not kind.has_baselines:
         return {}
     quick = takes_seconds(task, (*(train or ()), *examples))
     if kind.vectors:  # its baselines are not fitted

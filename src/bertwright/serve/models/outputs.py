@@ -124,7 +124,7 @@ class Task(Output):
         return [(0,)] * len(item.ids) if head.reads_pooled else None
 
     @property
-    def _head(self) -> Head:
+    def _head(self) -> Head[Any]:
         head = self.engine.runner.learner.objectives[self.name]
         assert isinstance(head, Head)
         return head

@@ -52,7 +52,7 @@ from bertwright.tasks.predictions import (
     TaggingPrediction,
     TextPrediction,
 )
-from bertwright.tasks.tagging.kind import TAGGING
+from bertwright.tasks.tagging.kind import TaggingKind
 from bertwright.tasks.task_data import TaskData
 
 P = TypeVar("P")
@@ -195,7 +195,7 @@ def prepare_tag(
     engine: Engine, body: schemas.TagRequest, config: ServeConfig
 ) -> Prepared[TaskResults[Tagged]]:
     """Tokenize the texts of `/tag`."""
-    return _prepare_task(engine, body, (TAGGING.name,), listed(body.input), _tags, config)
+    return _prepare_task(engine, body, (TaggingKind.name,), listed(body.input), _tags, config)
 
 
 def _tags(prediction: TaggingPrediction) -> Tagged:

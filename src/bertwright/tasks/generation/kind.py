@@ -43,7 +43,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -64,8 +64,8 @@ from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.products import lay_out
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress
-from bertwright.tasks.collation import flat, windows_of
-from bertwright.tasks.head import Head, LabelledBatch
+from bertwright.tasks.batch import TaskBatch, flat, windows_of
+from bertwright.tasks.head import Head
 from bertwright.tasks.instances import (
     Instance,
     Lengths,
@@ -75,18 +75,17 @@ from bertwright.tasks.instances import (
     whole_length,
 )
 from bertwright.tasks.kind import (
-    Data,
+    Kind,
     RowColumns,
-    Scored,
-    TaskKind,
-    are_texts,
-    input_values,
     one_window,
 )
 from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature, rouge_l_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from bertwright.tasks.task_data import TaskData
 
 ROWS = 128
 """The most targets that are generated at once, counting beams."""
@@ -100,44 +99,17 @@ class GenerationInstance(Instance):
     """The number of tokens before the target: those of the source, with special tokens."""
 
 
-def make_generation_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[GenerationExample]
-) -> tuple[list[GenerationInstance], Lengths]:
-    """Return one instance for each example; its label is the number of tokens before the target.
+@dataclass(frozen=True)
+class GenerationBatch(TaskBatch):
+    """A batch of sources, each with its target if that is known."""
 
-    Raises:
-        DataError: a source or target is empty, or the tokenizer removes all of a target; the
-            message names the line.
-    """
-
-    def texts_of(example: GenerationExample) -> dict[str, str]:
-        target = {} if example.target is None else {"target": example.target}
-        return {"source": example.source} | target
-
-    framing = tokenizer.framing
-    room = task.max_length - task.max_target_tokens - framing.special_tokens(True)
-    instances: list[GenerationInstance] = []
-    lengths = Lengths()
-    for number, example, (source, *targets) in tokenized(tokenizer, examples, texts_of):
-        if targets and not targets[0]:
-            where = in_words(example, number)
-            raise DataError(
-                f"{where}: the tokenizer gives no token for the target {example.target!r}"
-            )
-        target: Sequence[int] = targets[0] if targets else ()
-        first, second = source[:room], target[: task.max_target_tokens]
-        ids = framing.two(first, second)
-        prefix = len(ids) - len(second) - (framing.special_tokens(True) > 0)
-        if len(second) < len(target):
-            ids = ids[:-1]  # a truncated target has no end token
-        segments = segments_of(framing, len(first), len(second))[: len(ids)]
-        instances.append(GenerationInstance(number, (array("i", ids),), (segments,), prefix))
-        lost = len(source) - len(first) + len(target) - len(second)
-        lengths.add(whole_length(framing, source, target), 1, lost)
-    return instances, lengths
+    labels: Tensor | None = None
+    """[K] int64: the tokens of the targets, with their end tokens."""
+    before: Tensor | None = None
+    """[K] int64: the position in N of the token before each label."""
 
 
-class Generator(VocabularyOutput, Head):
+class Generator(VocabularyOutput, Head[GenerationBatch]):
     """Head that predicts the next token of the target."""
 
     reads_embeddings = True
@@ -175,67 +147,30 @@ class Generator(VocabularyOutput, Head):
             )
         self.tie_to(table)
 
-    def count(self, batch: LabelledBatch) -> int:
+    def count(self, batch: GenerationBatch) -> int:
         """Return K, the number of predicted tokens in a batch."""
         return len(cast(Tensor, batch.labels))
 
-    def positions(self, batch: LabelledBatch) -> Tensor | None:
+    def positions(self, batch: GenerationBatch) -> Tensor | None:
         """Return the positions that predict: the last token of each source, and the target's
         tokens.
         """
-        return batch.words
+        return batch.before
 
-    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
+    def forward(self, encoded: Encoded, batch: GenerationBatch) -> Loss:
         """Return the cross-entropy summed over the target tokens of a batch, including end
         tokens.
         """
-        words, labels = cast(Tensor, batch.words), cast(Tensor, batch.labels)
+        before, labels = cast(Tensor, batch.before), cast(Tensor, batch.labels)
         return self.cross_entropy(
-            encoded.at(words), labels, smoothing=SMOOTHING if self.training else 0.0
+            encoded.at(before), labels, smoothing=SMOOTHING if self.training else 0.0
         )
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
-        """Raise ConfigError, because targets are generated token by token and not scored."""
-        raise ConfigError("a generation task has no scores of a text: use bertwright predict")
-
-    def flops(self, batch: LabelledBatch) -> float:
+    def flops(self, batch: GenerationBatch) -> float:
         """Return the number of floating-point operations of the dense layer and the vocabulary's
         scores at the positions that predict.
         """
         return self.output_flops(self.count(batch))
-
-
-def generate_targets(
-    learner: Learner,
-    data: Data,
-    precision: str,
-    batch_tokens: int,
-    config: GenerationConfig | None,
-    on_progress: OnProgress,
-) -> Iterator[tuple[int, GenerationPrediction]]:
-    """Yield indices of examples with the texts that the task's head generates.
-
-    Decoding is greedy unless `config` says otherwise; a target has at most `max_target_tokens`
-    tokens.
-    """
-    config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
-    limit = min(config.max_new_tokens, data.task.max_target_tokens)
-    decoder = _decoder(learner, data.name, precision)
-    instances = cast(Sequence[GenerationInstance], data.instances)
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for row, instance in enumerate(instances):
-        groups.setdefault(tuple(instance.ids[0][: instance.label]), []).append(row)
-    sources = sorted(groups, key=len, reverse=True)
-    prompts = [Prompt([*ids], limit) for ids in sources]
-    done = 0
-    texts = continue_prompts(decoder, data.tokenizer, prompts, config, batch_tokens, ROWS)
-    for number, generated in texts:
-        first, *others = (each.text.strip() for each in generated)
-        score = generated[0].score
-        for row in groups[sources[number]]:
-            yield row, GenerationPrediction(first, score, tuple(others))
-            done += instances[row].num_tokens
-        on_progress(done, data.num_tokens)
 
 
 def _decoder(learner: Learner, name: str, precision: str) -> CausalDecoder:
@@ -263,153 +198,212 @@ SMOOTHING = 0.1
 """The fraction of the target distribution that is uniform during training."""
 
 
-def generation_metrics(
-    task: TaskConfig,
-    examples: Sequence[GenerationExample],
-    predictions: Sequence[GenerationPrediction],
-) -> Metrics:
-    """Return BLEU, ROUGE-L and exact match of each source against all its targets. All three
-    compare texts in lower case.
-    """
-    all_targets = [cast(str, example.target) for example in examples]
-    bleu = bleu_of(
-        task.bleu_tokenize,
-        all_targets,
-        "generation",
-        "BLEU of generated texts",
-        effective_order=True,
-    )
-    rouge_l_best, rouge_words = rouge_l_of(all_targets)
-    rows: dict[str, list[int]] = {}
-    for row, example in enumerate(examples):
-        rows.setdefault(example.source, []).append(row)
-    # as ROUGE-L compares; predictions must not decide, or two models would have two metrics
-    lower = any(any(map(str.isupper, target)) for target in all_targets)
-    fold = str.lower if lower else str
-    parts = np.zeros((len(examples), 13))  # a source is counted at its first row
-    errors: dict[int, float] = {}
-    for same_source in rows.values():
-        first = same_source[0]
-        text = predictions[first].text
-        targets = [cast(str, examples[row].target) for row in same_source]
-        bleu_score = bleu.sentence_score(fold(text), [fold(each) for each in targets])
-        overlap = rouge_l_best(targets, text)
-        exact = fold(text).strip() in {fold(each).strip() for each in targets}
-        lengths = bleu_score.sys_len, bleu_score.ref_len
-        parts[first] = *bleu_score.counts, *bleu_score.totals, *lengths, overlap, exact, 1
-        if not exact:
-            errors[first] = 1 - overlap
+class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPrediction]):
+    """Generation of a target from a source."""
 
-    def formula(sums: Float64s) -> dict[str, Float64s]:
-        scores = [
-            bleu.compute_bleu(row[:4], row[4:8], row[8], row[9], "exp").score / 100
-            for row in sums.astype(np.int64).tolist()
+    name = "generation"
+    reader = TARGETS
+    example = GenerationExample
+    fields = (("source", "target"),)
+    inputs = ("source",)
+    expected_input = "a source text"
+    scores_tokens = True
+    generates = True
+
+    def check_packages(self, files: TaskFilesConfig) -> None:
+        """Raise MissingExtra before the run if a package of the metrics is missing."""
+        bleu_of(files.bleu_tokenize, (), "generation", "BLEU of generated texts")
+        rouge_l_of(())
+
+    def row(self, task: TaskConfig) -> RowColumns:
+        return RowColumns((task.text_column or "source",), "a source")
+
+    def make(
+        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[GenerationExample]
+    ) -> tuple[list[GenerationInstance], Lengths]:
+        """Return one instance for each example.
+
+        Raises:
+            DataError: a source or target is empty, or the tokenizer removes all of a target; the
+                message names the line.
+        """
+
+        def texts_of(example: GenerationExample) -> dict[str, str]:
+            target = {} if example.target is None else {"target": example.target}
+            return {"source": example.source} | target
+
+        framing = tokenizer.framing
+        room = task.max_length - task.max_target_tokens - framing.special_tokens(True)
+        instances: list[GenerationInstance] = []
+        lengths = Lengths()
+        for number, example, (source, *targets) in tokenized(tokenizer, examples, texts_of):
+            if targets and not targets[0]:
+                where = in_words(example, number)
+                raise DataError(
+                    f"{where}: the tokenizer gives no token for the target {example.target!r}"
+                )
+            target: Sequence[int] = targets[0] if targets else ()
+            first, second = source[:room], target[: task.max_target_tokens]
+            ids = framing.two(first, second)
+            prefix = len(ids) - len(second) - (framing.special_tokens(True) > 0)
+            if len(second) < len(target):
+                ids = ids[:-1]  # a truncated target has no end token
+            segments = segments_of(framing, len(first), len(second))[: len(ids)]
+            instances.append(GenerationInstance(number, (array("i", ids),), (segments,), prefix))
+            lost = len(source) - len(first) + len(target) - len(second)
+            lengths.add(whole_length(framing, source, target), 1, lost)
+        return instances, lengths
+
+    def collate(
+        self,
+        task: TaskConfig,
+        instances: Sequence[GenerationInstance],
+        rows: Sequence[int],
+        with_labels: bool,
+    ) -> GenerationBatch:
+        """Return the batch of some instances: without labels only the sources, otherwise each
+        sequence without its last token.
+        """
+        prefixes = [instance.label for instance in instances]
+        ids = [instance.ids[0] for instance in instances]
+        ends = [len(own) - 1 for own in ids] if with_labels else prefixes
+        read = [
+            replace(each, ids=(own[:end],), segments=(each.segments[0][:end],))
+            for each, own, end in zip(instances, ids, ends, strict=True)
         ]
-        rouge_l, exact = (ratio(sums[:, n], sums[:, 12]) for n in (10, 11))
-        return {"rouge_l": rouge_l, "bleu": np.array(scores), "exact_match": exact}
+        inputs, lengths, order, _ = windows_of(read)
+        batch = GenerationBatch(inputs, rows=tuple(rows))
+        if not with_labels:
+            return batch
+        sources = np.array(prefixes)[order]
+        sequences = Sequences(lengths.tolist(), prefixes=sources.tolist())
+        labels = flat(ids[n][prefixes[n] :] for n in order)
+        stops = lengths.cumsum()
+        starts = stops - lengths + sources - 1
+        before = np.concatenate([*map(np.arange, starts, stops)])
+        return replace(
+            batch,
+            inputs=replace(inputs, sequences=sequences),
+            labels=torch.from_numpy(labels),
+            before=torch.from_numpy(before),
+        )
 
-    bleu.lowercase, bleu.effective_order = lower, False  # as the corpus is scored
-    counts = {len(same_source) for same_source in rows.values()}
-    firsts = [same_source[0] for same_source in rows.values()]
-    return Metrics(
-        main="rouge_l",
-        statistic=of_sums(parts, formula),
-        errors=errors,
-        describe=lambda row: (cast(str, examples[row].target), predictions[row].text),
-        degenerate=only_prediction(
-            [examples[row].target for row in firsts], [predictions[row].text for row in firsts], str
-        ),
-        rules="lower case" if lower else None,
-        signatures={
-            "bleu": bleu_signature(bleu, counts.pop() if len(counts) == 1 else 0),
-            "rouge_l": f"words:{rouge_words}",
-        },
-    )
+    def room(self, task: TaskConfig) -> str:
+        target = f"{task.max_target_tokens} of them for the target (--max-target-tokens)"
+        return f"{one_window(task)}, {target}"
 
+    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[GenerationBatch]:
+        return Generator(spec, task)
 
-def collate_targets(
-    task: TaskConfig,
-    instances: Sequence[GenerationInstance],
-    rows: Sequence[int],
-    with_labels: bool,
-) -> LabelledBatch:
-    """Return the batch of some instances: without labels only the sources, otherwise each sequence
-    without its last token.
-    """
-    prefixes = [instance.label for instance in instances]
-    ids = [instance.ids[0] for instance in instances]
-    ends = [len(own) - 1 for own in ids] if with_labels else prefixes
-    read = [
-        replace(each, ids=(own[:end],), segments=(each.segments[0][:end],))
-        for each, own, end in zip(instances, ids, ends, strict=True)
-    ]
-    inputs, lengths, order, owners = windows_of(read)
-    batch = LabelledBatch(inputs, rows=tuple(rows), owners=torch.from_numpy(owners))
-    if not with_labels:
-        return batch
-    sources = np.array(prefixes)[order]
-    sequences = Sequences(lengths.tolist(), prefixes=sources.tolist())
-    labels = flat(ids[n][prefixes[n] :] for n in order)
-    stops = lengths.cumsum()
-    starts = stops - lengths + sources - 1
-    words = np.concatenate([*map(np.arange, starts, stops)])
-    return replace(
-        batch,
-        inputs=replace(inputs, sequences=sequences),
-        labels=torch.from_numpy(labels),
-        words=torch.from_numpy(words),
-    )
+    def generate(
+        self,
+        learner: Learner,
+        data: TaskData,
+        precision: str,
+        batch_tokens: int,
+        config: GenerationConfig | None,
+        on_progress: OnProgress,
+    ) -> Iterator[tuple[int, GenerationPrediction]]:
+        """Yield indices of examples with the texts that the task's head generates.
 
+        Decoding is greedy unless `config` says otherwise; a target has at most `max_target_tokens`
+        tokens.
+        """
+        config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
+        limit = min(config.max_new_tokens, data.task.max_target_tokens)
+        decoder = _decoder(learner, data.name, precision)
+        instances = cast(Sequence[GenerationInstance], data.instances)
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for row, instance in enumerate(instances):
+            groups.setdefault(tuple(instance.ids[0][: instance.label]), []).append(row)
+        sources = sorted(groups, key=len, reverse=True)
+        prompts = [Prompt([*ids], limit) for ids in sources]
+        done = 0
+        texts = continue_prompts(decoder, data.tokenizer, prompts, config, batch_tokens, ROWS)
+        for number, generated in texts:
+            first, *others = (each.text.strip() for each in generated)
+            score = generated[0].score
+            for row in groups[sources[number]]:
+                yield row, GenerationPrediction(first, score, tuple(others))
+                done += instances[row].num_tokens
+            on_progress(done, data.num_tokens)
 
-def _no_scores(
-    task: TaskConfig,
-    examples: Sequence[GenerationExample],
-    instances: Sequence[GenerationInstance],
-    scored: Iterator[Scored],
-) -> Iterator[tuple[int, GenerationPrediction]]:
-    raise ConfigError("a generation task has no scores of a text: use bertwright predict")
+    def parse_prediction(
+        self, value: Any, example: GenerationExample, where: str
+    ) -> GenerationPrediction:
+        return GenerationPrediction(str(value))
 
+    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+        return "rouge_l", "bleu", "exact_match"
 
-def _parse_input(given: Any) -> GenerationExample | None:
-    values = input_values(given, GenerationExample, ("source",))
-    fits = values is not None and len(values) == 1 and are_texts(*values)
-    return GenerationExample(*values) if values is not None and fits else None
+    def metrics(
+        self,
+        task: TaskConfig,
+        examples: Sequence[GenerationExample],
+        predictions: Sequence[GenerationPrediction],
+    ) -> Metrics:
+        """Return BLEU, ROUGE-L and exact match of each source against all its targets. All three
+        compare texts in lower case.
+        """
+        all_targets = [cast(str, example.target) for example in examples]
+        bleu = bleu_of(
+            task.bleu_tokenize,
+            all_targets,
+            "generation",
+            "BLEU of generated texts",
+            effective_order=True,
+        )
+        rouge_l_best, rouge_words = rouge_l_of(all_targets)
+        rows: dict[str, list[int]] = {}
+        for row, example in enumerate(examples):
+            rows.setdefault(example.source, []).append(row)
+        # as ROUGE-L compares; predictions must not decide, or two models would have two metrics
+        lower = any(any(map(str.isupper, target)) for target in all_targets)
+        fold = str.lower if lower else str
+        parts = np.zeros((len(examples), 13))  # a source is counted at its first row
+        errors: dict[int, float] = {}
+        for same_source in rows.values():
+            first = same_source[0]
+            text = predictions[first].text
+            targets = [cast(str, examples[row].target) for row in same_source]
+            bleu_score = bleu.sentence_score(fold(text), [fold(each) for each in targets])
+            overlap = rouge_l_best(targets, text)
+            exact = fold(text).strip() in {fold(each).strip() for each in targets}
+            lengths = bleu_score.sys_len, bleu_score.ref_len
+            parts[first] = *bleu_score.counts, *bleu_score.totals, *lengths, overlap, exact, 1
+            if not exact:
+                errors[first] = 1 - overlap
 
+        def formula(sums: Float64s) -> dict[str, Float64s]:
+            scores = [
+                bleu.compute_bleu(row[:4], row[4:8], row[8], row[9], "exp").score / 100
+                for row in sums.astype(np.int64).tolist()
+            ]
+            rouge_l, exact = (ratio(sums[:, n], sums[:, 12]) for n in (10, 11))
+            return {"rouge_l": rouge_l, "bleu": np.array(scores), "exact_match": exact}
 
-def _parse_prediction(value: Any, example: GenerationExample, where: str) -> GenerationPrediction:
-    return GenerationPrediction(str(value))
+        bleu.lowercase, bleu.effective_order = lower, False  # as the corpus is scored
+        counts = {len(same_source) for same_source in rows.values()}
+        firsts = [same_source[0] for same_source in rows.values()]
+        return Metrics(
+            main="rouge_l",
+            statistic=of_sums(parts, formula),
+            errors=errors,
+            describe=lambda row: (cast(str, examples[row].target), predictions[row].text),
+            degenerate=only_prediction(
+                [examples[row].target for row in firsts],
+                [predictions[row].text for row in firsts],
+                str,
+            ),
+            rules="lower case" if lower else None,
+            signatures={
+                "bleu": bleu_signature(bleu, counts.pop() if len(counts) == 1 else 0),
+                "rouge_l": f"words:{rouge_words}",
+            },
+        )
 
+    def gold(self, example: GenerationExample) -> str | None:
+        return example.target
 
-def _check_files(files: TaskFilesConfig) -> None:
-    """Raise MissingExtra before the run if a package of the metrics is missing."""
-    bleu_of(files.bleu_tokenize, (), "generation", "BLEU of generated texts")
-    rouge_l_of(())
-
-
-def _room(task: TaskConfig) -> str:
-    target = f"{task.max_target_tokens} of them for the target (--max-target-tokens)"
-    return f"{one_window(task)}, {target}"
-
-
-GENERATION = TaskKind[GenerationExample, GenerationInstance, GenerationPrediction](
-    name="generation",
-    reader=TARGETS,
-    fields=(("source", "target"),),
-    inputs=("source",),
-    check_files=_check_files,
-    parse_input=_parse_input,
-    expected_input="a source text",
-    row=lambda task: RowColumns((task.text_column or "source",), "a source"),
-    make=make_generation_instances,
-    collate=collate_targets,
-    room=_room,
-    head=Generator,
-    scores_tokens=True,
-    decode=_no_scores,
-    generate=generate_targets,
-    parse_prediction=_parse_prediction,
-    metric_names=lambda task: ("rouge_l", "bleu", "exact_match"),
-    metrics=generation_metrics,
-    gold=lambda example: example.target,
-    shown=lambda example: (example.source, None),
-)
+    def shown(self, example: GenerationExample) -> tuple[str | None, str | None]:
+        return example.source, None

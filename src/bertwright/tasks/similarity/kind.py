@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -45,15 +45,13 @@ from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.similarities import PAIRS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import RowLosses, StepObjective
-from bertwright.tasks.collation import flat, windows_of
-from bertwright.tasks.head import Head, LabelledBatch, text_vectors
+from bertwright.tasks.batch import TaskBatch, flat, windows_of
+from bertwright.tasks.head import Head, text_vectors
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
 from bertwright.tasks.kind import (
+    Kind,
     RowColumns,
     Scored,
-    TaskKind,
-    are_texts,
-    input_values,
     one_window,
 )
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_cosines, tfidf_scorer
@@ -96,77 +94,28 @@ def config_of(task: TaskConfig) -> SimilarityConfig:
     return task.similarity
 
 
-def make_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[SimilarityExample]
-) -> tuple[list[SimilarityInstance], Lengths]:
-    """Return one instance for each example.
-
-    `Lengths` counts the tokens of an example's longest text.
-
-    Raises:
-        DataError: a text is empty; the message names its line.
-    """
-    first_prompt, second_prompt = config_of(task).first_prompt, config_of(task).second_prompt
-
-    def texts_of(example: SimilarityExample) -> dict[str, str]:
-        hard = {f"negative {n}": second_prompt + t for n, t in enumerate(example.negatives)}
-        pair = {"text": first_prompt + example.text, "text2": second_prompt + example.text2}
-        return pair | hard
-
-    framing = tokenizer.framing
-    instances, lengths = [], Lengths()
-    for number, example, texts in tokenized(tokenizer, examples, texts_of):
-        made = [make_windows(task, framing, ids, most=1) for ids in texts]
-        label = example.label if isinstance(example.label, float) else None
-        if isinstance(example.label, str):
-            label = float(is_positive(example))
-        instances.append(
-            SimilarityInstance(
-                number,
-                tuple(ids for windows, *_ in made for ids in windows),
-                tuple(ids for _, windows, _ in made for ids in windows),
-                label,
-                keys=tuple(map(_key, (example.text, example.text2, *example.negatives))),
-                targets=example.targets,
-            )
-        )
-        longest = max(whole_length(framing, ids, None) for ids in texts)
-        lengths.add(longest, len(made), max(lost for *_, lost in made), len(made))
-    return instances, lengths
-
-
 def _key(text: str) -> int:
     """Return a number below 2^52, which a float64 holds, that is equal for equal texts."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).digest())
 
 
-def collate(
-    task: TaskConfig,
-    instances: Sequence[SimilarityInstance],
-    rows: Sequence[int],
-    with_labels: bool,
-) -> LabelledBatch:
-    """Return the batch of some instances; the texts of all of them are numbered consecutively."""
-    windows = windows_of(instances)
-    labels = None
-    if with_labels:
-        labels = torch.tensor([each.label for each in instances], dtype=torch.float64)
-    targets = None
-    if with_labels and config_of(task).objective == "teacher":
-        stacked = np.stack([vector for each in instances for vector in each.targets])
-        targets = torch.from_numpy(stacked)
-    return LabelledBatch(
-        windows.inputs,
-        rows=tuple(rows),
-        labels=labels,
-        targets=targets,
-        owners=torch.from_numpy(windows.order),
-        counts=tuple(len(each.ids) for each in instances),
-        keys=tuple(flat(each.keys for each in instances).tolist()),
-    )
+@dataclass(frozen=True)
+class SimilarityBatch(TaskBatch):
+    """A batch of examples of several texts; the texts of all of them are numbered consecutively."""
+
+    labels: Tensor | None = None
+    """[E] float64: the score of each example."""
+    owners: Tensor | None = None
+    """[B] int64: the index of the text that each window is."""
+    counts: tuple[int, ...] = ()
+    """[E]: the number of texts of each example."""
+    keys: tuple[int, ...] = ()
+    """A number for each text, equal for equal texts."""
+    targets: Tensor | None = None
+    """With a teacher, float32: the teacher's vector of each text, one in each row."""
 
 
-class SimilarityHead(StepObjective[LabelledBatch], Head):
+class SimilarityHead(StepObjective[SimilarityBatch], Head[SimilarityBatch]):
     """Head that computes a vector for each text. The loss compares all texts of a step."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
@@ -199,11 +148,11 @@ class SimilarityHead(StepObjective[LabelledBatch], Head):
                     f"sizes has {size}, and a vector of this model has {width} numbers"
                 )
 
-    def count(self, batch: LabelledBatch) -> int:
+    def count(self, batch: SimilarityBatch) -> int:
         """Return E, the number of examples in a batch."""
         return len(batch.counts)
 
-    def positions(self, batch: LabelledBatch) -> Tensor | None:
+    def positions(self, batch: SimilarityBatch) -> Tensor | None:
         """Return the positions of the last layer that are pooled; None for all."""
         pooling, sequences = self.task.head.pooling, batch.inputs.sequences
         if pooling == "cls":
@@ -212,7 +161,7 @@ class SimilarityHead(StepObjective[LabelledBatch], Head):
             return sequences.once("last", lambda: sequences.cu_seqlens[1:].long() - 1)
         return None
 
-    def vectors(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+    def vectors(self, encoded: Encoded, batch: SimilarityBatch) -> Tensor:
         """Return the vector of each text, `[R, W]` float32, example by example."""
         positions = self.positions(batch)
         if positions is not None:
@@ -227,11 +176,11 @@ class SimilarityHead(StepObjective[LabelledBatch], Head):
         x = x[:, : self.config.dimensions]
         return torch.zeros_like(x).index_copy(0, batch.owners, x)
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+    def scores(self, encoded: Encoded, batch: SimilarityBatch) -> Tensor:
         """Return the vectors, `[R, W]` float32; `decode` compares them."""
         return self.vectors(encoded, batch)
 
-    def facts(self, batch: LabelledBatch) -> Tensor:
+    def facts(self, batch: SimilarityBatch) -> Tensor:
         """Return the role, key and label of each text, `[R, 3]`.
 
         If there is a teacher, its vectors follow in further columns.
@@ -246,21 +195,6 @@ class SimilarityHead(StepObjective[LabelledBatch], Head):
     def step_loss(self, vectors: Tensor, facts: Tensor) -> RowLosses:
         """Return the losses of the examples of a step."""
         return similarity_loss(vectors, facts, self.config)
-
-
-def decode(
-    task: TaskConfig,
-    examples: Sequence[SimilarityExample],
-    instances: Sequence[SimilarityInstance],
-    scored: Iterator[Scored],
-) -> Iterator[tuple[int, SimilarityPrediction]]:
-    """Yield the prediction of each example; see `compare`."""
-    vectors: dict[int, Float32s] = {}
-    for batch, _, x in scored:
-        unit = nn.functional.normalize(x, dim=1).cpu()
-        for row, part in zip(batch.rows, torch.split(unit, list(batch.counts)), strict=True):
-            vectors[row] = part.numpy()
-    yield from compare(task, examples, vectors)
 
 
 def compare(
@@ -332,45 +266,6 @@ def rank_second(
     return ranks
 
 
-def similarity_metrics(
-    task: TaskConfig,
-    examples: Sequence[SimilarityExample],
-    predictions: Sequence[SimilarityPrediction],
-) -> Metrics:
-    """Return the metrics for the form of the examples (`SimilarityConfig.form`)."""
-    # equal texts differ by rounding errors, which must not be ranked
-    cosines = np.array([each.value for each in predictions], dtype=np.float64).round(DECIMALS)
-    if not np.isfinite(cosines).all():
-        row = int(np.flatnonzero(~np.isfinite(cosines))[0])
-        raise DataError(f"prediction {row + 1} is {cosines[row]}; expected a number")
-    degenerate = ""
-    if len(cosines) > 1 and cosines.std() < _CONSTANT:
-        degenerate = f"predicts the cosine {cosines.mean():.4f} for all {len(cosines)} examples"
-    form = config_of(task).form
-    if form == "pairs":
-        return _search_metrics(predictions, degenerate)
-    if form == "labels":
-        gold = np.array([is_positive(each) for each in examples])
-        return _label_metrics(gold, cosines, degenerate)
-    scores = np.array([cast(float, each.label) for each in examples])
-    all_metrics = number_statistic(scores, cosines)
-    names = ("spearman", "pearson")
-
-    def statistic(counts: Float64s) -> Mapping[str, Float64s]:
-        found = all_metrics(counts)
-        return {name: found[name] for name in names}
-
-    low, high = scores.min(), scores.max()
-    scaled = (scores - low) / max(1e-9, high - low)
-    return Metrics(
-        main="spearman",
-        statistic=statistic,
-        errors=dict(enumerate(np.abs(scaled - cosines).tolist())),
-        describe=lambda row: (f"{scores[row]:.4g}", f"cosine {cosines[row]:.3f}"),
-        degenerate=degenerate if len(set(scores.tolist())) > 1 else "",
-    )
-
-
 def _search_metrics(predictions: Sequence[SimilarityPrediction], degenerate: str) -> Metrics:
     """Return recall, mean reciprocal rank and nDCG of pairs, each with one right text."""
     if any(each.rank is None for each in predictions):
@@ -440,112 +335,221 @@ def _label_metrics(gold: Bools, cosines: Float64s, degenerate: str) -> Metrics:
     )
 
 
-def baselines(
-    task: TaskConfig,
-    train: Sequence[SimilarityExample],
-    dev: Sequence[SimilarityExample],
-    seed: int,
-    simplest: bool,
-) -> Mapping[str, Sequence[SimilarityPrediction]]:
-    """Return predictions for `dev` by TF-IDF, and in an evaluation of pairs also by BM25."""
-    first = [example.text for example in dev]
-    if config_of(task).form != "pairs":
-        cosines = tfidf_cosines(first, [example.text2 for example in dev])
-        return {"tfidf_cosine": [SimilarityPrediction(value) for value in cosines.tolist()]}
-    texts = list(dict.fromkeys(text for example in dev for text in _candidates(example)))
-    found = {}
-    for name, make in (("tfidf_cosine", tfidf_scorer), ("bm25", bm25_scorer)):
-        ranks = rank_second(dev, texts, partial(_of_part, make(texts), first))
-        found[name] = [SimilarityPrediction(0.0, rank) for rank in ranks.tolist()]
-    return found
-
-
 def _of_part(score: Scorer, queries: Sequence[str], part: slice) -> Float32s:
     return score(queries[part])
 
 
-def prepare(
-    task: TaskConfig, files: TaskFilesConfig, examples: Sequence[SimilarityExample]
-) -> tuple[TaskConfig, list[SimilarityExample], list[str]]:
-    """Return the task with its objective, the examples to train on, and messages for the user."""
-    wanted: SimilarityObjective | None = None
-    if files.objective != "auto":
-        wanted = files.objective
-    if any(example.targets for example in examples):
-        wanted = "teacher"
-    made = to_train(examples, wanted)
-    config = config_of(task)
-    prompts = dict(config.prompts)
-    for name, text in (("query", files.prompt), ("document", files.prompt2)):
-        if text is not None:
-            prompts[name] = text
-    similarity = replace(
-        config,
-        objective=made.objective,
-        temperature=files.temperature,
-        margin=files.margin,
-        one_direction=files.one_direction,
-        sizes=tuple(sorted(files.sizes)),
-        scores=made.scores,
-        prompts=tuple(prompts.items()),
-    )
-    return replace(task, labels=(), similarity=similarity), made.examples, made.notes
+class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPrediction]):
+    """Similarity of two texts by their vectors."""
 
+    name = "similarity"
+    reader = PAIRS
+    example = SimilarityExample
+    fields = (("text", "text2"), ("text", "text2", "label"))
+    inputs = ("text", "text2")
+    expected_input = "two texts"
+    vectors = True
+    correlates = True
+    has_baselines = True
 
-def as_evaluated(task: TaskConfig, examples: Sequence[SimilarityExample]) -> TaskConfig:
-    """Return the task with the form of the examples, which decides the metrics."""
-    config = config_of(task)
-    form = form_of(examples, config.scores)
-    return replace(task, similarity=replace(config, form=form))
+    def source(self, example: SimilarityExample) -> Hashable:
+        """Return the document of an example, or its first text."""
+        return example.document or example.text
 
+    def row(self, task: TaskConfig) -> RowColumns:
+        return RowColumns((task.text_column or "text", task.text2_column or "text2"), "two texts")
 
-def _parse_input(given: Any) -> SimilarityExample | None:
-    values = input_values(given, SimilarityExample, ("text", "text2"))
-    if values is None:
-        return None
-    first, second = values
-    return SimilarityExample(first, second) if are_texts(first, second) else None
+    def prepare(
+        self, task: TaskConfig, files: TaskFilesConfig, examples: Sequence[SimilarityExample]
+    ) -> tuple[TaskConfig, list[SimilarityExample], list[str]]:
+        """Return the task with its objective, the examples to train on, and messages."""
+        wanted: SimilarityObjective | None = None
+        if files.objective != "auto":
+            wanted = files.objective
+        if any(example.targets for example in examples):
+            wanted = "teacher"
+        made = to_train(examples, wanted)
+        config = config_of(task)
+        prompts = dict(config.prompts)
+        for name, text in (("query", files.prompt), ("document", files.prompt2)):
+            if text is not None:
+                prompts[name] = text
+        similarity = replace(
+            config,
+            objective=made.objective,
+            temperature=files.temperature,
+            margin=files.margin,
+            one_direction=files.one_direction,
+            sizes=tuple(sorted(files.sizes)),
+            scores=made.scores,
+            prompts=tuple(prompts.items()),
+        )
+        return replace(task, labels=(), similarity=similarity), made.examples, made.notes
 
+    def make(
+        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[SimilarityExample]
+    ) -> tuple[list[SimilarityInstance], Lengths]:
+        """Return one instance for each example.
 
-def _parse_prediction(value: Any, example: SimilarityExample, where: str) -> SimilarityPrediction:
-    return SimilarityPrediction(read_number(value, where))
+        `Lengths` counts the tokens of an example's longest text.
 
+        Raises:
+            DataError: a text is empty; the message names its line.
+        """
+        first_prompt, second_prompt = config_of(task).first_prompt, config_of(task).second_prompt
 
-def _row(task: TaskConfig) -> RowColumns:
-    return RowColumns((task.text_column or "text", task.text2_column or "text2"), "two texts")
+        def texts_of(example: SimilarityExample) -> dict[str, str]:
+            hard = {f"negative {n}": second_prompt + t for n, t in enumerate(example.negatives)}
+            pair = {"text": first_prompt + example.text, "text2": second_prompt + example.text2}
+            return pair | hard
 
+        framing = tokenizer.framing
+        instances, lengths = [], Lengths()
+        for number, example, texts in tokenized(tokenizer, examples, texts_of):
+            made = [make_windows(task, framing, ids, most=1) for ids in texts]
+            label = example.label if isinstance(example.label, float) else None
+            if isinstance(example.label, str):
+                label = float(is_positive(example))
+            instances.append(
+                SimilarityInstance(
+                    number,
+                    tuple(ids for windows, *_ in made for ids in windows),
+                    tuple(ids for _, windows, _ in made for ids in windows),
+                    label,
+                    keys=tuple(map(_key, (example.text, example.text2, *example.negatives))),
+                    targets=example.targets,
+                )
+            )
+            longest = max(whole_length(framing, ids, None) for ids in texts)
+            lengths.add(longest, len(made), max(lost for *_, lost in made), len(made))
+        return instances, lengths
 
-def _metric_names(task: TaskConfig) -> tuple[str, ...]:
-    names = {
-        "pairs": RANKED,
-        "labels": ("average_precision", "accuracy", "f1"),
-        "scores": ("spearman", "pearson"),
-    }
-    return names[config_of(task).form]
+    def collate(
+        self,
+        task: TaskConfig,
+        instances: Sequence[SimilarityInstance],
+        rows: Sequence[int],
+        with_labels: bool,
+    ) -> SimilarityBatch:
+        windows = windows_of(instances)
+        labels = None
+        if with_labels:
+            labels = torch.tensor([each.label for each in instances], dtype=torch.float64)
+        targets = None
+        if with_labels and config_of(task).objective == "teacher":
+            stacked = np.stack([vector for each in instances for vector in each.targets])
+            targets = torch.from_numpy(stacked)
+        return SimilarityBatch(
+            windows.inputs,
+            rows=tuple(rows),
+            labels=labels,
+            targets=targets,
+            owners=torch.from_numpy(windows.order),
+            counts=tuple(len(each.ids) for each in instances),
+            keys=tuple(flat(each.keys for each in instances).tolist()),
+        )
 
+    def room(self, task: TaskConfig) -> str:
+        return one_window(task)
 
-SIMILARITY = TaskKind[SimilarityExample, SimilarityInstance, SimilarityPrediction](
-    name="similarity",
-    reader=PAIRS,
-    fields=(("text", "text2"), ("text", "text2", "label")),
-    inputs=("text", "text2"),
-    source=lambda example: example.document or example.text,
-    parse_input=_parse_input,
-    expected_input="two texts",
-    row=_row,
-    make=make_instances,
-    collate=collate,
-    room=one_window,
-    head=SimilarityHead,
-    decode=decode,
-    parse_prediction=_parse_prediction,
-    vectors=True,
-    prepare=prepare,
-    as_evaluated=as_evaluated,
-    metric_names=_metric_names,
-    metrics=similarity_metrics,
-    gold=lambda example: example.label,
-    shown=lambda example: (example.text, example.text2),
-    correlates=True,
-    baselines=baselines,
-)
+    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[SimilarityBatch]:
+        return SimilarityHead(spec, task)
+
+    def decode(
+        self,
+        task: TaskConfig,
+        examples: Sequence[SimilarityExample],
+        instances: Sequence[SimilarityInstance],
+        scored: Iterator[Scored],
+    ) -> Iterator[tuple[int, SimilarityPrediction]]:
+        """Yield the prediction of each example; see `compare`."""
+        vectors: dict[int, Float32s] = {}
+        for batch, _, x in scored:
+            unit = nn.functional.normalize(x, dim=1).cpu()
+            for row, part in zip(batch.rows, torch.split(unit, list(batch.counts)), strict=True):
+                vectors[row] = part.numpy()
+        yield from compare(task, examples, vectors)
+
+    def parse_prediction(
+        self, value: Any, example: SimilarityExample, where: str
+    ) -> SimilarityPrediction:
+        return SimilarityPrediction(read_number(value, where))
+
+    def evaluated(self, task: TaskConfig, examples: Sequence[SimilarityExample]) -> TaskConfig:
+        """Return the task with the form of the examples, which decides the metrics."""
+        config = config_of(task)
+        form = form_of(examples, config.scores)
+        return replace(task, similarity=replace(config, form=form))
+
+    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+        names = {
+            "pairs": RANKED,
+            "labels": ("average_precision", "accuracy", "f1"),
+            "scores": ("spearman", "pearson"),
+        }
+        return names[config_of(task).form]
+
+    def metrics(
+        self,
+        task: TaskConfig,
+        examples: Sequence[SimilarityExample],
+        predictions: Sequence[SimilarityPrediction],
+    ) -> Metrics:
+        """Return the metrics for the form of the examples (`SimilarityConfig.form`)."""
+        # equal texts differ by rounding errors, which must not be ranked
+        cosines = np.array([each.value for each in predictions], dtype=np.float64).round(DECIMALS)
+        if not np.isfinite(cosines).all():
+            row = int(np.flatnonzero(~np.isfinite(cosines))[0])
+            raise DataError(f"prediction {row + 1} is {cosines[row]}; expected a number")
+        degenerate = ""
+        if len(cosines) > 1 and cosines.std() < _CONSTANT:
+            degenerate = f"predicts the cosine {cosines.mean():.4f} for all {len(cosines)} examples"
+        form = config_of(task).form
+        if form == "pairs":
+            return _search_metrics(predictions, degenerate)
+        if form == "labels":
+            gold = np.array([is_positive(each) for each in examples])
+            return _label_metrics(gold, cosines, degenerate)
+        scores = np.array([cast(float, each.label) for each in examples])
+        all_metrics = number_statistic(scores, cosines)
+        names = ("spearman", "pearson")
+
+        def statistic(counts: Float64s) -> Mapping[str, Float64s]:
+            found = all_metrics(counts)
+            return {name: found[name] for name in names}
+
+        low, high = scores.min(), scores.max()
+        scaled = (scores - low) / max(1e-9, high - low)
+        return Metrics(
+            main="spearman",
+            statistic=statistic,
+            errors=dict(enumerate(np.abs(scaled - cosines).tolist())),
+            describe=lambda row: (f"{scores[row]:.4g}", f"cosine {cosines[row]:.3f}"),
+            degenerate=degenerate if len(set(scores.tolist())) > 1 else "",
+        )
+
+    def gold(self, example: SimilarityExample) -> float | str | None:
+        return example.label
+
+    def shown(self, example: SimilarityExample) -> tuple[str | None, str | None]:
+        return example.text, example.text2
+
+    def baselines(
+        self,
+        task: TaskConfig,
+        train: Sequence[SimilarityExample],
+        dev: Sequence[SimilarityExample],
+        seed: int,
+        simplest: bool,
+    ) -> Mapping[str, Sequence[SimilarityPrediction]]:
+        """Return predictions for `dev` by TF-IDF, and in an evaluation of pairs also by BM25."""
+        first = [example.text for example in dev]
+        if config_of(task).form != "pairs":
+            cosines = tfidf_cosines(first, [example.text2 for example in dev])
+            return {"tfidf_cosine": [SimilarityPrediction(value) for value in cosines.tolist()]}
+        texts = list(dict.fromkeys(text for example in dev for text in _candidates(example)))
+        found = {}
+        for name, make in (("tfidf_cosine", tfidf_scorer), ("bm25", bm25_scorer)):
+            ranks = rank_second(dev, texts, partial(_of_part, make(texts), first))
+            found[name] = [SimilarityPrediction(0.0, rank) for rank in ranks.tolist()]
+        return found

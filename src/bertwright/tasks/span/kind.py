@@ -75,16 +75,13 @@ from bertwright.labelled.squad import ANSWERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import log_softmax, merge
-from bertwright.tasks.collation import windows_of
-from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_before_scores, make_parts
+from bertwright.tasks.batch import TaskBatch, windows_of
+from bertwright.tasks.head import Head, Scorer, make_before_scores, make_parts
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
 from bertwright.tasks.kind import (
-    RowColumns,
+    Kind,
     Scored,
     ScoreGraph,
-    TaskKind,
-    are_texts,
-    input_values,
     one_window,
 )
 from bertwright.tasks.metrics import Metrics, Statistic, of_sums, ratio
@@ -110,59 +107,21 @@ class SpanInstance(Instance):
 
 
 @dataclass(frozen=True)
+class SpanBatch(TaskBatch):
+    """A batch of windows, each of which is scored by itself. `rows` has the instances of all
+    windows, in their order.
+    """
+
+    labels: Tensor | None = None
+    """[B, 2] int64: the first and last token of the answer in each window."""
+
+
+@dataclass(frozen=True)
 class _Passage:
     ids: array[int]
     offsets: list[Span]
     starts: Int64s  # [P]
     stops: Int64s  # [P]
-
-
-def make_span_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[SpanExample]
-) -> tuple[list[SpanInstance], Lengths]:
-    """Return one instance for each window; those of an example are adjacent, in the passage's
-    order.
-
-    The label is the first answer that is found at its start offset.
-
-    Raises:
-        DataError: a question or passage is empty.
-    """
-    framing = tokenizer.framing
-    room = task.max_length - framing.special_tokens(paired=True)
-    longest = min(LONGEST_QUESTION, room // 2)
-    passages: dict[str, _Passage] = {}
-    instances: list[SpanInstance] = []
-    lengths = Lengths()
-    for number, example in enumerate(examples):
-        check_text(example.question, "question", example, number)
-        check_text(example.context, "context", example, number)
-        passage = passages.get(example.context)
-        if passage is None:
-            passage = passages[example.context] = _passage(tokenizer, example.context)
-        (whole,) = tokenizer.encode_bare_ids([example.question])
-        question = whole[:longest]
-        answer = _answer(example, passage, lengths)
-        spans = split(len(passage.ids), room - len(question), task.stride)
-        best = most_context(spans, np.arange(len(passage.ids)))
-        for window, (start, stop) in enumerate(spans):
-            ids = array("i", framing.two(question, passage.ids[start:stop]))
-            _, inside = framing.inside(len(question), stop - start)
-            before, after = inside.start, len(ids) - inside.stop
-            has_most_context = np.pad(best[start:stop] == window, (before, after))
-            instances.append(
-                SpanInstance(
-                    number,
-                    (ids,),
-                    (segments_of(framing, len(question), stop - start),),
-                    _label(answer, start, stop, before),
-                    offsets=[*[None] * before, *passage.offsets[start:stop], *[None] * after],
-                    has_most_context=has_most_context,
-                )
-            )
-        lost = max(0, len(whole) - longest)
-        lengths.add(whole_length(framing, whole, passage.ids), len(spans), lost)
-    return instances, lengths
 
 
 def _passage(tokenizer: Tokenizer, context: str) -> _Passage:
@@ -227,7 +186,7 @@ def _label(answer: Span | None, start: int, stop: int, shift: int) -> Span | Non
 Scores = npt.NDArray[np.floating[Any]]
 
 
-class SpanHead(Head):
+class SpanHead(Head[SpanBatch]):
     """Head that scores each token as the start and the end of the answer."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
@@ -250,11 +209,11 @@ class SpanHead(Head):
         """The linear layer that computes the scores."""
         return self.qa_outputs
 
-    def count(self, batch: LabelledBatch) -> int:
+    def count(self, batch: SpanBatch) -> int:
         """Return B, the number of windows in a batch."""
         return batch.inputs.sequences.count
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+    def scores(self, encoded: Encoded, batch: SpanBatch) -> Tensor:
         """Return the start and end score of each token, `[N, 2]` float32."""
         x = self.features(encoded)
         if self.network is not None:
@@ -262,7 +221,7 @@ class SpanHead(Head):
         scores: Tensor = self.qa_outputs(x)
         return scores
 
-    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
+    def forward(self, encoded: Encoded, batch: SpanBatch) -> Loss:
         """Return the loss summed over the windows of a batch. A window is correct if both ends
         are.
         """
@@ -324,19 +283,6 @@ def decide(prediction: SpanPrediction, null_threshold: float) -> SpanPrediction:
     )
 
 
-def decide_best(
-    examples: Sequence[SpanExample],
-    predictions: Sequence[SpanPrediction],
-    metric: Literal["f1", "exact_match"] = "f1",
-) -> tuple[list[SpanPrediction], float]:
-    """Return the predictions under the `null_threshold` with which they score best, and that
-    threshold.
-    """
-    accepted = [[text for text, _ in example.answers or ()] for example in examples]
-    _, threshold = _best_thresholds(predictions, accepted, rules_for(accepted, True))[metric]
-    return [decide(prediction, threshold) for prediction in predictions], threshold
-
-
 def _best_thresholds(
     predictions: Sequence[SpanPrediction], accepted: Sequence[Sequence[str]], rules: Rules
 ) -> dict[str, tuple[float, float]]:
@@ -380,32 +326,6 @@ def _slices(
 
 def _padded(values: npt.NDArray[Any], more: int, value: float) -> npt.NDArray[Any]:
     return np.concatenate([values, np.full(more, value)])
-
-
-def span_metrics(
-    task: TaskConfig, examples: Sequence[SpanExample], predictions: Sequence[SpanPrediction]
-) -> Metrics:
-    """Return exact match and F1 of predicted answers."""
-    gold = [[text for text, _ in e.answers or ()] for e in examples]
-    rules = rules_for(gold, bool(task.unanswerable))
-    scores = score_answers([p.answer for p in predictions], gold, rules)
-    wrong = {
-        row: (predictions[row].n_best[0].probability if predictions[row].n_best else 0.0)
-        for row in np.flatnonzero(scores.f1 == 0).tolist()
-    }
-    metrics = Metrics(
-        main="f1",
-        statistic=scores.statistic,
-        errors=wrong,
-        describe=lambda row: (gold[row][0] if gold[row] else "", predictions[row].answer),
-        rules=rules,
-    )
-    if scores.has_answer.any() and not any(p.answer for p in predictions):
-        metrics.degenerate = f"predicts no answer for all {len(predictions)} questions"
-    if task.unanswerable and any(p.n_best for p in predictions):
-        for name, reached in _best_thresholds(predictions, gold, rules).items():
-            metrics.best[f"best_{name}"], metrics.tuned[f"best_{name}_threshold"] = reached
-    return metrics
 
 
 Rules = Literal["squad1", "squad2", "cmrc", "script1", "script2"]
@@ -570,117 +490,207 @@ def best_threshold(
     return float(reached[best] / len(scores)), float(threshold)
 
 
-def collate_spans(
-    task: TaskConfig, instances: Sequence[SpanInstance], rows: Sequence[int], with_labels: bool
-) -> LabelledBatch:
-    """Return the batch of some instances. Each window is scored by itself, so the batch's rows are
-    the instances in the order of their windows.
-    """
-    windows = windows_of(instances)
-    labels = None
-    if with_labels:
-        positions = [instances[n].label for n in windows.owners]
-        labels = torch.tensor(positions, dtype=torch.long).reshape(-1, 2)
-    return LabelledBatch(
-        windows.inputs,
-        rows=tuple(rows[n] for n in windows.owners),
-        labels=labels,
-        owners=torch.arange(len(windows.owners)),
-    )
-
-
-def decode_answers(
-    task: TaskConfig,
-    examples: Sequence[SpanExample],
-    instances: Sequence[SpanInstance],
-    scored: Iterator[Scored],
-) -> Iterator[tuple[int, SpanPrediction]]:
-    """Yield the answer to each question once all windows are scored."""
-    windows: dict[int, list[tuple[SpanInstance, Float32s]]] = {}
-    for batch, _, scores in scored:
-        values, offsets = scores.cpu().numpy(), batch.inputs.sequences.offsets
-        for number, row in enumerate(batch.rows):
-            of_window = values[offsets[number] : offsets[number + 1]]
-            windows.setdefault(instances[row].example, []).append((instances[row], of_window))
-    for number, scored_windows in windows.items():
-        yield number, decode_span(task, examples[number], scored_windows)
-
-
-def _parse_input(given: Any) -> SpanExample | None:
-    values = input_values(given, SpanExample, ("question", "context"))
-    return SpanExample(*values) if values is not None and are_texts(*values) else None
-
-
 NOT_ANSWERED = "\ufffe"
 """The placeholder of a missing prediction, which SQuAD's script counts as wrong even if the
 question has no answer. It is a Unicode noncharacter, so it never equals an answer.
 """
 
 
-def _read_predictions(path: str, read: Read) -> list[SpanPrediction] | None:
-    """Read answers by the ids of their questions, in the format of SQuAD's script; None if the file
-    is a table.
-    """
-    text = "\n".join(line for _, line in open_source(Path(path)).lines())
-    try:
-        answers = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(answers, dict) or not all(isinstance(v, str) for v in answers.values()):
-        return None
-    ids = [getattr(example, "id", "") for example in read.examples]
-    if missing := [id_ for id_ in ids if id_ not in answers]:
-        what = f"has no answer to {len(missing):,} of {len(ids):,} questions: {listed(missing, 3)}"
-        if len(missing) == len(ids):
-            raise DataError(f'{path} {what}; expected {{"id": "answer", ...}}, "" for no answer')
-        read.log.warnings.append(f"{path} {what}; each of them counts as wrong")
-    return [_made_elsewhere(answers.get(id_, NOT_ANSWERED)) for id_ in ids]
-
-
 def _made_elsewhere(answer: str) -> SpanPrediction:
     return SpanPrediction(answer, 0, 0, 0.0, 0.0, ())
 
 
-def _parse_prediction(value: Any, example: SpanExample, where: str) -> SpanPrediction:
-    return _made_elsewhere("" if value is None else str(value))
+class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
+    """Extractive question answering."""
 
+    name = "span"
+    reader = ANSWERS
+    example = SpanExample
+    fields = (("question", "context", "answers"),)
+    inputs = ("question", "context")
+    expected_input = "a question and a passage"
+    usual_length = 384  # Devlin et al. 2019, as in their run_squad.py
+    usual_stride = 128
+    scores_tokens = True
+    graph = ScoreGraph(
+        lambda inputs: SpanBatch(inputs, rows=(0,)),
+        ("start_logits", "end_logits"),
+        of_tokens=True,
+    )
 
-def _metric_names(task: TaskConfig) -> tuple[str, ...]:
-    names = ("f1", "exact_match")
-    if not task.unanswerable:
-        return names
-    by_sort = ("has_answer_exact_match", "has_answer_f1", "no_answer_exact_match")
-    return *names, *by_sort, "best_exact_match", "best_f1"
+    def source(self, example: SpanExample) -> Hashable:
+        """Return the title of the passage's article, or the passage if there is no title."""
+        return example.title or example.context
 
+    def make(
+        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[SpanExample]
+    ) -> tuple[list[SpanInstance], Lengths]:
+        """Return one instance for each window; those of an example are adjacent, in the passage's
+        order.
 
-def _source(example: SpanExample) -> Hashable:
-    """Return the title of the passage's article, or the passage if there is no title."""
-    return example.title or example.context
+        The label is the first answer that is found at its start offset.
 
+        Raises:
+            DataError: a question or passage is empty.
+        """
+        framing = tokenizer.framing
+        room = task.max_length - framing.special_tokens(paired=True)
+        longest = min(LONGEST_QUESTION, room // 2)
+        passages: dict[str, _Passage] = {}
+        instances: list[SpanInstance] = []
+        lengths = Lengths()
+        for number, example in enumerate(examples):
+            check_text(example.question, "question", example, number)
+            check_text(example.context, "context", example, number)
+            passage = passages.get(example.context)
+            if passage is None:
+                passage = passages[example.context] = _passage(tokenizer, example.context)
+            (whole,) = tokenizer.encode_bare_ids([example.question])
+            question = whole[:longest]
+            answer = _answer(example, passage, lengths)
+            spans = split(len(passage.ids), room - len(question), task.stride)
+            best = most_context(spans, np.arange(len(passage.ids)))
+            for window, (start, stop) in enumerate(spans):
+                ids = array("i", framing.two(question, passage.ids[start:stop]))
+                _, inside = framing.inside(len(question), stop - start)
+                before, after = inside.start, len(ids) - inside.stop
+                has_most_context = np.pad(best[start:stop] == window, (before, after))
+                instances.append(
+                    SpanInstance(
+                        number,
+                        (ids,),
+                        (segments_of(framing, len(question), stop - start),),
+                        _label(answer, start, stop, before),
+                        offsets=[*[None] * before, *passage.offsets[start:stop], *[None] * after],
+                        has_most_context=has_most_context,
+                    )
+                )
+            lost = max(0, len(whole) - longest)
+            lengths.add(whole_length(framing, whole, passage.ids), len(spans), lost)
+        return instances, lengths
 
-SPAN = TaskKind[SpanExample, SpanInstance, SpanPrediction](
-    name="span",
-    reader=ANSWERS,
-    fields=(("question", "context", "answers"),),
-    inputs=("question", "context"),
-    source=_source,
-    usual_length=384,  # Devlin et al. 2019, as in their run_squad.py
-    usual_stride=128,
-    parse_input=_parse_input,
-    expected_input="a question and a passage",
-    row=lambda task: RowColumns(("question", "context"), "a question and a passage"),
-    make=make_span_instances,
-    collate=collate_spans,
-    room=one_window,
-    head=SpanHead,
-    graph=ScoreGraph(("start_logits", "end_logits"), of_tokens=True),
-    scores_tokens=True,
-    decode=decode_answers,
-    parse_prediction=_parse_prediction,
-    read_predictions=_read_predictions,
-    metric_names=_metric_names,
-    metrics=span_metrics,
-    gold=lambda example: [text for text, _ in example.answers or ()],
-    shown=lambda example: (example.question, example.context),
-    tune=decide_best,
-)
+    def collate(
+        self,
+        task: TaskConfig,
+        instances: Sequence[SpanInstance],
+        rows: Sequence[int],
+        with_labels: bool,
+    ) -> SpanBatch:
+        windows = windows_of(instances)
+        labels = None
+        if with_labels:
+            positions = [instances[n].label for n in windows.owners]
+            labels = torch.tensor(positions, dtype=torch.long).reshape(-1, 2)
+        return SpanBatch(
+            windows.inputs,
+            rows=tuple(rows[n] for n in windows.owners),
+            labels=labels,
+        )
+
+    def room(self, task: TaskConfig) -> str:
+        return one_window(task)
+
+    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[SpanBatch]:
+        return SpanHead(spec, task)
+
+    def decode(
+        self,
+        task: TaskConfig,
+        examples: Sequence[SpanExample],
+        instances: Sequence[SpanInstance],
+        scored: Iterator[Scored],
+    ) -> Iterator[tuple[int, SpanPrediction]]:
+        """Yield the answer to each question once all windows are scored."""
+        windows: dict[int, list[tuple[SpanInstance, Float32s]]] = {}
+        for batch, _, scores in scored:
+            values, offsets = scores.cpu().numpy(), batch.inputs.sequences.offsets
+            for number, row in enumerate(batch.rows):
+                of_window = values[offsets[number] : offsets[number + 1]]
+                windows.setdefault(instances[row].example, []).append((instances[row], of_window))
+        for number, scored_windows in windows.items():
+            yield number, decode_span(task, examples[number], scored_windows)
+
+    def tune(
+        self,
+        task: TaskConfig,
+        examples: Sequence[SpanExample],
+        predictions: Sequence[SpanPrediction],
+        metric: str | None,
+    ) -> tuple[TaskConfig, Sequence[SpanPrediction]]:
+        """Return the task with the `null_threshold` under which the predictions score best, and the
+        predictions under it.
+        """
+        if not task.unanswerable:
+            return task, predictions
+        name = "exact_match" if metric is not None and metric.endswith("exact_match") else "f1"
+        accepted = [[text for text, _ in example.answers or ()] for example in examples]
+        _, threshold = _best_thresholds(predictions, accepted, rules_for(accepted, True))[name]
+        decided = [decide(prediction, threshold) for prediction in predictions]
+        return replace(task, null_threshold=threshold), decided
+
+    def parse_prediction(self, value: Any, example: SpanExample, where: str) -> SpanPrediction:
+        return _made_elsewhere("" if value is None else str(value))
+
+    def read_predictions(self, path: str, read: Read) -> list[SpanPrediction] | None:
+        """Read answers by the ids of their questions, in the format of SQuAD's script; None if the
+        file is a table.
+        """
+        text = "\n".join(line for _, line in open_source(Path(path)).lines())
+        try:
+            answers = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(answers, dict) or not all(isinstance(v, str) for v in answers.values()):
+            return None
+        ids = [getattr(example, "id", "") for example in read.examples]
+        if missing := [id_ for id_ in ids if id_ not in answers]:
+            what = (
+                f"has no answer to {len(missing):,} of {len(ids):,} questions: {listed(missing, 3)}"
+            )
+            if len(missing) == len(ids):
+                raise DataError(
+                    f'{path} {what}; expected {{"id": "answer", ...}}, "" for no answer'
+                )
+            read.log.warnings.append(f"{path} {what}; each of them counts as wrong")
+        return [_made_elsewhere(answers.get(id_, NOT_ANSWERED)) for id_ in ids]
+
+    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+        names = ("f1", "exact_match")
+        if not task.unanswerable:
+            return names
+        by_sort = ("has_answer_exact_match", "has_answer_f1", "no_answer_exact_match")
+        return *names, *by_sort, "best_exact_match", "best_f1"
+
+    def metrics(
+        self,
+        task: TaskConfig,
+        examples: Sequence[SpanExample],
+        predictions: Sequence[SpanPrediction],
+    ) -> Metrics:
+        """Return exact match and F1 of predicted answers."""
+        gold = [[text for text, _ in e.answers or ()] for e in examples]
+        rules = rules_for(gold, bool(task.unanswerable))
+        scores = score_answers([p.answer for p in predictions], gold, rules)
+        wrong = {
+            row: (predictions[row].n_best[0].probability if predictions[row].n_best else 0.0)
+            for row in np.flatnonzero(scores.f1 == 0).tolist()
+        }
+        metrics = Metrics(
+            main="f1",
+            statistic=scores.statistic,
+            errors=wrong,
+            describe=lambda row: (gold[row][0] if gold[row] else "", predictions[row].answer),
+            rules=rules,
+        )
+        if scores.has_answer.any() and not any(p.answer for p in predictions):
+            metrics.degenerate = f"predicts no answer for all {len(predictions)} questions"
+        if task.unanswerable and any(p.n_best for p in predictions):
+            for name, reached in _best_thresholds(predictions, gold, rules).items():
+                metrics.best[f"best_{name}"], metrics.tuned[f"best_{name}_threshold"] = reached
+        return metrics
+
+    def gold(self, example: SpanExample) -> list[str]:
+        return [text for text, _ in example.answers or ()]
+
+    def shown(self, example: SpanExample) -> tuple[str | None, str | None]:
+        return example.question, example.context

@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, groupby, pairwise
 from operator import eq
@@ -76,14 +76,14 @@ from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Loss
 from bertwright.tasks.baselines import tag_baselines
-from bertwright.tasks.collation import flat, windows_of
-from bertwright.tasks.head import Head, LabelledBatch, Scorer, make_before_scores, make_parts
+from bertwright.tasks.batch import LinearBatch, flat, windows_of
+from bertwright.tasks.head import Head, Scorer, make_before_scores, make_parts
 from bertwright.tasks.instances import Instance, Lengths, segments_of
 from bertwright.tasks.kind import (
+    Kind,
     RowColumns,
     Scored,
     ScoreGraph,
-    TaskKind,
     are_texts,
     check_count,
     input_values,
@@ -122,59 +122,6 @@ class TaggingInstance(Instance):
     """The index of the first of these words in its sentence. It is not 0 if a sentence is divided
     into several windows.
     """
-
-
-def make_tagging_instances(
-    task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[TaggingExample]
-) -> tuple[list[TaggingInstance], Lengths]:
-    """Return one instance for each window; those of a document are adjacent. Each word is tagged in
-    exactly one of them.
-    """
-    tokens = _tokens(tokenizer, examples)
-    framing = tokenizer.framing
-    before = framing.inside(0)[0].start
-    numbers = {label: number for number, label in enumerate(task.labels)}
-    room = task.max_length - framing.special_tokens()
-    instances: list[TaggingInstance] = []
-    lengths = Lengths()
-    for document in _documents(task, examples):
-        # The tokens of one document, end to end, with the start of each word and each sentence.
-        counts = np.array([len(tokens[word]) for e in document for word in e.words], np.int64)
-        ids = array("i", [id_ for e in document for word in e.words for id_ in tokens[word]])
-        begins = [0, *np.cumsum(counts).tolist()]
-        ends = [0, *accumulate(len(example.words) for example in document)]  # words
-        bounds = [begins[word] for word in ends]
-        for first, last in _runs(bounds, room):
-            spans = _windows(bounds[first], bounds[last], len(ids), room, task.stride)
-            read = document[first:last]
-            words = [word for example in read for word in example.words]
-            tags = [numbers[tag] for example in read for tag in example.tags or ()]
-            starts = begins[ends[first] : ends[last]]
-            windows = most_context(spans, starts)
-            for window, (a, b) in enumerate(spans):  # several windows only for a single sentence
-                tagged = slice(*np.searchsorted(windows, [window, window + 1]).tolist())
-                if tagged.start == tagged.stop and words:
-                    continue  # the middle of a very long word
-                sizes = tuple(len(e.words) for e in read)
-                instances.append(
-                    TaggingInstance(
-                        lengths.examples + first,
-                        (array("i", framing.one(ids[a:b])),),
-                        (segments_of(framing, b - a),),
-                        None if any(e.tags is None for e in read) else tags[tagged],
-                        words=tuple(start - a + before for start in starts[tagged]),
-                        texts=tuple(words[tagged]),
-                        counts=sizes if len(spans) == 1 else (tagged.stop - tagged.start,),
-                        first_word=tagged.start,
-                    )
-                )
-            lengths.windows += len(spans)
-            lengths.in_windows += len(spans) > 1
-        lengths.tokens += [
-            stop - start + framing.special_tokens() for start, stop in pairwise(bounds)
-        ]
-        lengths.examples += len(document)
-    return instances, lengths
 
 
 def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[str, list[int]]:
@@ -218,6 +165,26 @@ def _windows(start: int, stop: int, length: int, room: int, stride: int) -> list
     free = room - (stop - start)
     left = min(start, max(free // 2, free - (length - stop)))
     return [(start - left, min(length, stop + free - left))]
+
+
+@dataclass(frozen=True)
+class TaggingBatch(LinearBatch):
+    """A batch of sentences: `labels` is `[W]` int64, the index of the tag of each word."""
+
+    words: Tensor | None = None
+    """[W] int64: the position in N of every word's first wordpiece, sentence by sentence."""
+    counts: tuple[int, ...] = ()
+    """The number of words of each sentence, or of each part of it."""
+    first_words: tuple[int, ...] = ()
+    """The index in its sentence of the first of these words. It is not 0 if a sentence is divided
+    into several instances.
+    """
+    texts: tuple[str, ...] = ()
+    """[W]: the words as they are spelled."""
+
+    @property
+    def labelled(self) -> Sequence[int]:
+        return [row for row, n in zip(self.rows, self.counts, strict=True) for _ in range(n)]
 
 
 class TagLm(nn.Module):
@@ -264,7 +231,7 @@ class TagLm(nn.Module):
         return states
 
 
-class Tagger(Head):
+class Tagger(Head[TaggingBatch]):
     """Head that scores the tags of each word."""
 
     def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
@@ -300,20 +267,20 @@ class Tagger(Head):
         """The linear layer that computes the scores."""
         return self.classifier
 
-    def count(self, batch: LabelledBatch) -> int:
+    def count(self, batch: TaggingBatch) -> int:
         """Return W, the number of words in a batch."""
         assert batch.words is not None
         return len(batch.words)
 
-    def positions(self, batch: LabelledBatch) -> Tensor | None:
+    def positions(self, batch: TaggingBatch) -> Tensor | None:
         """Return the positions of the words' first wordpieces."""
         return batch.words
 
-    def read(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+    def read(self, encoded: Encoded, batch: TaggingBatch) -> Tensor:
         """Return the vectors of the words' first wordpieces, `[W, F]`."""
         return self.features(encoded, batch.words).float()
 
-    def scores(self, encoded: Encoded, batch: LabelledBatch) -> Tensor:
+    def scores(self, encoded: Encoded, batch: TaggingBatch) -> Tensor:
         """Return the scores of each word, `[W, C]` float32; with a CRF they are its input."""
         x = self.features(encoded, batch.words)  # [W, F]
         if isinstance(self.network, TagLm):
@@ -325,7 +292,7 @@ class Tagger(Head):
         scores: Tensor = self.classifier(self.dropout(x))
         return scores
 
-    def decode(self, scores: Tensor, batch: LabelledBatch) -> Tensor:
+    def decode(self, scores: Tensor, batch: TaggingBatch) -> Tensor:
         """Return the tag of each word, `[W]` int64: the one with the largest score, or on the best
         path.
         """
@@ -333,13 +300,13 @@ class Tagger(Head):
             return scores.argmax(1)
         return self.crf.decode(scores, batch.counts)
 
-    def probabilities(self, scores: Tensor, batch: LabelledBatch) -> Tensor:
+    def probabilities(self, scores: Tensor, batch: TaggingBatch) -> Tensor:
         """Return the probability of each tag for each word, `[W, C]` float32, without gradient."""
         if self.crf is None:
             return scores.detach().float().softmax(1)
         return self.crf.probabilities(scores, batch.counts)
 
-    def forward(self, encoded: Encoded, batch: LabelledBatch) -> Loss:
+    def forward(self, encoded: Encoded, batch: TaggingBatch) -> Loss:
         """Return the loss summed over the words of a batch."""
         labels = batch.labels
         assert labels is not None
@@ -419,52 +386,6 @@ class EntityCounts:
         return of_sums(self.parts, formula)
 
 
-def tagging_metrics(
-    task: TaskConfig, examples: Sequence[TaggingExample], predictions: Sequence[TaggingPrediction]
-) -> Metrics:
-    """Return the metrics of predicted tags. A predicted tag that the task does not have is wrong,
-    not an error.
-    """
-    gold = [cast("tuple[str, ...]", e.tags) for e in examples]
-    predicted = [p.tags for p in predictions]
-    right = [[*map(eq, *pair)] for pair in zip(gold, predicted, strict=True)]
-    wrong = {
-        row: max(s for s, ok in zip(predictions[row].scores, oks, strict=True) if not ok)
-        for row, oks in enumerate(right)
-        if not all(oks)
-    }
-    confidence = np.array([s for p in predictions for s in p.scores])
-    calibrated = calibration(confidence, np.array([ok for oks in right for ok in oks], np.bool_))
-    flat = [[tag for tags in side for tag in tags] for side in (gold, predicted)]
-    names = tuple(sorted({*flat[0], *flat[1]}))
-    numbers = {tag: number for number, tag in enumerate(names)}
-    true_tags, chosen_tags = (np.array([numbers[t] for t in side], np.int64) for side in flat)
-    if task.scheme == "none":  # each word has a tag, and there are no entities: parts of speech
-        parts = class_counts(true_tags, chosen_tags, len(names), [len(tags) for tags in gold])
-        main, statistic = "accuracy", class_statistic(parts, only=("accuracy", "macro_f1"))
-        classes = per_class(parts.sum(axis=0), names)
-        degenerate = only_prediction(flat[0], flat[1], str)
-    else:
-        entities = EntityCounts(gold, predicted)
-        main, statistic = "f1", entities.statistic
-        classes = per_class(entities.by_type, entities.types)
-        _, chosen, true = entities.by_type.sum(1)
-        degenerate = f"predicts no entity; there are {true:.0f}" if true and not chosen else ""
-    return Metrics(
-        main=main,
-        statistic=statistic,
-        errors=wrong,
-        describe=lambda row: (
-            _show(task, examples[row], gold[row]),
-            _show(task, examples[row], predicted[row]),
-        ),
-        degenerate=degenerate,
-        per_class=classes,
-        confusion=confusion(true_tags, chosen_tags, names),
-        calibration=calibrated,
-    )
-
-
 def _show(task: TaskConfig, example: TaggingExample, tags: Sequence[str]) -> str:
     """Return the tags, or the entities that they mark: "ORG European Union; LOC Brussels"."""
     if task.scheme == "none":
@@ -475,138 +396,251 @@ def _show(task: TaskConfig, example: TaggingExample, tags: Sequence[str]) -> str
 _BYTE_SIZE, _FILTERS, _WIDTH, _MOST_BYTES = 25, ((3, 60),), 30, 50
 
 
-def collate_tagging(
-    task: TaskConfig, instances: Sequence[TaggingInstance], rows: Sequence[int], with_labels: bool
-) -> LabelledBatch:
-    """Return the batch of some instances; its rows are all their sentences."""
-    windows = windows_of(instances)
-    starts = np.empty_like(windows.lengths)
-    starts[windows.order] = windows.lengths.cumsum() - windows.lengths
-    words = np.repeat(starts, [len(each.words) for each in instances])
-    words += flat(each.words for each in instances)
-    labels = torch.from_numpy(flat(each.label or () for each in instances))
-    return LabelledBatch(
-        windows.inputs,
-        rows=tuple(each.example + n for each in instances for n in range(len(each.counts))),
-        labels=labels if with_labels else None,
-        owners=torch.from_numpy(windows.owners),
-        words=torch.from_numpy(words),
-        counts=tuple(chain.from_iterable(each.counts for each in instances)),
-        first_words=tuple(each.first_word for each in instances for _ in each.counts),
-        texts=tuple(chain.from_iterable(each.texts for each in instances)),
-    )
-
-
-def decode_sentences(
-    task: TaskConfig,
-    examples: Sequence[TaggingExample],
-    instances: Sequence[TaggingInstance],
-    scored: Iterator[Scored],
-) -> Iterator[tuple[int, TaggingPrediction]]:
-    """Yield the tags of each sentence as soon as all its parts are scored."""
-    held: dict[int, dict[int, tuple[Float32s, Int64s]]] = {}  # parts of long sentences
-    for batch, head, scores in scored:
-        assert isinstance(head, Tagger)
-        probabilities = head.probabilities(scores, batch).cpu().numpy()
-        tags = head.decode(scores, batch).cpu().numpy()
-        ends = accumulate(batch.counts)
-        for row, first, count, end in zip(
-            batch.rows, batch.first_words, batch.counts, ends, strict=True
-        ):
-            example, words = examples[row], slice(end - count, end)
-            parts = held.setdefault(row, {})
-            parts[first] = probabilities[words], tags[words]
-            if sum(len(scored_tags) for _, scored_tags in parts.values()) == len(example.words):
-                whole = zip(*(parts[first] for first in sorted(parts)), strict=True)
-                yield row, decode_tagging(task, example, *map(np.concatenate, whole))
-                del held[row]
-
-
-def _parse_input(given: Any) -> TaggingExample | None:
-    """Return a text, or a list of words, as an example; None if the input is neither."""
-    if not isinstance(given, str | Mapping):
-        given = {"words": given}
-    values = input_values(given, TaggingExample, ("text", "words"))
-    if values is None:
-        return None
-    text, words = values
-    if words is None:
-        return text_example(text, 0) if are_texts(text) else None
-    words = tuple(words)
-    return TaggingExample(words) if words and are_texts(*words) else None
-
-
-def _read_predictions(path: str, read: Read) -> list[TaggingPrediction]:
-    """Read predicted tags; the file must have the same sentences as the labelled file."""
-    predicted = read_examples(path, TAGS, options=ReadOptions(as_scheme="none")).examples
-    check_count(path, len(predicted), read.examples)
-    predictions: list[TaggingPrediction] = []
-    for each, example in zip(_sentences(predicted), _sentences(read.examples), strict=True):
-        if each.words != example.words:
-            raise DataError(
-                f"{path}, line {each.line}: the words are {listed(each.words, 5)}, those of the "
-                f"labelled file, line {example.line}, {listed(example.words, 5)}; expected the "
-                "same sentences"
-            )
-        tags = each.tags or ()
-        predictions.append(TaggingPrediction(each.words, tags, (1.0,) * len(tags), ()))
-    return predictions
-
-
 def _sentences(examples: Sequence[Example]) -> Sequence[TaggingExample]:
     return cast(Sequence[TaggingExample], examples)
 
 
-def _metric_names(task: TaskConfig) -> tuple[str, ...]:
-    """Return the names of the metrics of entities and the accuracy of words; without a scheme, the
-    names of the metrics of words.
-    """
-    if task.scheme == "none":
-        return "accuracy", "macro_f1"
-    return "f1", "precision", "recall", "accuracy"
+class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
+    """Tagging."""
 
+    name = "tagging"
+    reader = TAGS
+    example = TaggingExample
+    fields = (("words", "tags"),)
+    inputs = ("words",)
+    expected_input = "a text, or a list of words"
+    needs_labels = True
+    scores_tokens = True
+    linear = True
+    graph = ScoreGraph(
+        lambda inputs: TaggingBatch(
+            inputs,
+            rows=(0,),
+            words=torch.arange(inputs.sequences.total),
+            counts=(inputs.sequences.total,),
+        ),
+        of_tokens=True,
+    )
+    has_baselines = True
 
-def _baselines(
-    task: TaskConfig,
-    train: Sequence[TaggingExample],
-    dev: Sequence[TaggingExample],
-    seed: int,
-    simplest: bool,
-) -> Mapping[str, Sequence[TaggingPrediction]]:
-    return {
-        name: [
-            decode_tagging(task, example, *guess)
-            for example, guess in zip(dev, guesses, strict=True)
-        ]
-        for name, guesses in tag_baselines(task, train, dev, seed, simplest).items()
-    }
+    def source(self, example: TaggingExample) -> Hashable:
+        """Return the number of the sentence's document."""
+        return example.document
 
+    def parse_input(self, given: Any) -> TaggingExample | None:
+        """Return a text, or a list of words, as an example; None if the input is neither."""
+        if not isinstance(given, str | Mapping):
+            given = {"words": given}
+        values = input_values(given, TaggingExample, ("text", "words"))
+        if values is None:
+            return None
+        text, words = values
+        if words is None:
+            return text_example(text, 0) if are_texts(text) else None
+        words = tuple(words)
+        return TaggingExample(words) if words and are_texts(*words) else None
 
-def _text_shown(example: TaggingExample) -> tuple[str | None, str | None]:
-    return example.read() if example.text is None else example.text, None
+    def row(self, task: TaskConfig) -> RowColumns:
+        return RowColumns(("text",), "a text")
 
+    def make(
+        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[TaggingExample]
+    ) -> tuple[list[TaggingInstance], Lengths]:
+        """Return one instance for each window; those of a document are adjacent. Each word is
+        tagged in exactly one of them.
+        """
+        tokens = _tokens(tokenizer, examples)
+        framing = tokenizer.framing
+        before = framing.inside(0)[0].start
+        numbers = {label: number for number, label in enumerate(task.labels)}
+        room = task.max_length - framing.special_tokens()
+        instances: list[TaggingInstance] = []
+        lengths = Lengths()
+        for document in _documents(task, examples):
+            # The tokens of one document, end to end, with the start of each word and each sentence.
+            counts = np.array([len(tokens[word]) for e in document for word in e.words], np.int64)
+            ids = array("i", [id_ for e in document for word in e.words for id_ in tokens[word]])
+            begins = [0, *np.cumsum(counts).tolist()]
+            ends = [0, *accumulate(len(example.words) for example in document)]  # words
+            bounds = [begins[word] for word in ends]
+            for first, last in _runs(bounds, room):
+                spans = _windows(bounds[first], bounds[last], len(ids), room, task.stride)
+                read = document[first:last]
+                words = [word for example in read for word in example.words]
+                tags = [numbers[tag] for example in read for tag in example.tags or ()]
+                starts = begins[ends[first] : ends[last]]
+                windows = most_context(spans, starts)
+                for window, (a, b) in enumerate(
+                    spans
+                ):  # several windows only for a single sentence
+                    tagged = slice(*np.searchsorted(windows, [window, window + 1]).tolist())
+                    if tagged.start == tagged.stop and words:
+                        continue  # the middle of a very long word
+                    sizes = tuple(len(e.words) for e in read)
+                    instances.append(
+                        TaggingInstance(
+                            lengths.examples + first,
+                            (array("i", framing.one(ids[a:b])),),
+                            (segments_of(framing, b - a),),
+                            None if any(e.tags is None for e in read) else tags[tagged],
+                            words=tuple(start - a + before for start in starts[tagged]),
+                            texts=tuple(words[tagged]),
+                            counts=sizes if len(spans) == 1 else (tagged.stop - tagged.start,),
+                            first_word=tagged.start,
+                        )
+                    )
+                lengths.windows += len(spans)
+                lengths.in_windows += len(spans) > 1
+            lengths.tokens += [
+                stop - start + framing.special_tokens() for start, stop in pairwise(bounds)
+            ]
+            lengths.examples += len(document)
+        return instances, lengths
 
-TAGGING = TaskKind[TaggingExample, TaggingInstance, TaggingPrediction](
-    name="tagging",
-    reader=TAGS,
-    fields=(("words", "tags"),),
-    inputs=("words",),
-    source=lambda example: example.document,
-    needs_labels=True,
-    parse_input=_parse_input,
-    expected_input="a text, or a list of words",
-    row=lambda task: RowColumns(("text",), "a text"),
-    make=make_tagging_instances,
-    collate=collate_tagging,
-    head=Tagger,
-    linear=True,
-    graph=ScoreGraph(of_tokens=True),
-    scores_tokens=True,
-    decode=decode_sentences,
-    read_predictions=_read_predictions,
-    metric_names=_metric_names,
-    metrics=tagging_metrics,
-    gold=lambda example: example.tags,
-    shown=_text_shown,
-    baselines=_baselines,
-)
+    def collate(
+        self,
+        task: TaskConfig,
+        instances: Sequence[TaggingInstance],
+        rows: Sequence[int],
+        with_labels: bool,
+    ) -> TaggingBatch:
+        """Return the batch of some instances; its rows are all their sentences."""
+        windows = windows_of(instances)
+        starts = np.empty_like(windows.lengths)
+        starts[windows.order] = windows.lengths.cumsum() - windows.lengths
+        words = np.repeat(starts, [len(each.words) for each in instances])
+        words += flat(each.words for each in instances)
+        labels = torch.from_numpy(flat(each.label or () for each in instances))
+        return TaggingBatch(
+            windows.inputs,
+            rows=tuple(each.example + n for each in instances for n in range(len(each.counts))),
+            labels=labels if with_labels else None,
+            words=torch.from_numpy(words),
+            counts=tuple(chain.from_iterable(each.counts for each in instances)),
+            first_words=tuple(each.first_word for each in instances for _ in each.counts),
+            texts=tuple(chain.from_iterable(each.texts for each in instances)),
+        )
+
+    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[TaggingBatch]:
+        return Tagger(spec, task)
+
+    def decode(
+        self,
+        task: TaskConfig,
+        examples: Sequence[TaggingExample],
+        instances: Sequence[TaggingInstance],
+        scored: Iterator[Scored],
+    ) -> Iterator[tuple[int, TaggingPrediction]]:
+        """Yield the tags of each sentence as soon as all its parts are scored."""
+        held: dict[int, dict[int, tuple[Float32s, Int64s]]] = {}  # parts of long sentences
+        for batch, head, scores in scored:
+            assert isinstance(head, Tagger)
+            probabilities = head.probabilities(scores, batch).cpu().numpy()
+            tags = head.decode(scores, batch).cpu().numpy()
+            ends = accumulate(batch.counts)
+            for row, first, count, end in zip(
+                batch.rows, batch.first_words, batch.counts, ends, strict=True
+            ):
+                example, words = examples[row], slice(end - count, end)
+                parts = held.setdefault(row, {})
+                parts[first] = probabilities[words], tags[words]
+                if sum(len(scored_tags) for _, scored_tags in parts.values()) == len(example.words):
+                    whole = zip(*(parts[first] for first in sorted(parts)), strict=True)
+                    yield row, decode_tagging(task, example, *map(np.concatenate, whole))
+                    del held[row]
+
+    def read_predictions(self, path: str, read: Read) -> list[TaggingPrediction]:
+        """Read predicted tags; the file must have the same sentences as the labelled file."""
+        predicted = read_examples(path, TAGS, options=ReadOptions(as_scheme="none")).examples
+        check_count(path, len(predicted), read.examples)
+        predictions: list[TaggingPrediction] = []
+        for each, example in zip(_sentences(predicted), _sentences(read.examples), strict=True):
+            if each.words != example.words:
+                raise DataError(
+                    f"{path}, line {each.line}: the words are {listed(each.words, 5)}, those of "
+                    f"the labelled file, line {example.line}, {listed(example.words, 5)}; expected "
+                    "the same sentences"
+                )
+            tags = each.tags or ()
+            predictions.append(TaggingPrediction(each.words, tags, (1.0,) * len(tags), ()))
+        return predictions
+
+    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+        """Return the names of the metrics of entities and the accuracy of words; without a scheme,
+        the names of the metrics of words.
+        """
+        if task.scheme == "none":
+            return "accuracy", "macro_f1"
+        return "f1", "precision", "recall", "accuracy"
+
+    def metrics(
+        self,
+        task: TaskConfig,
+        examples: Sequence[TaggingExample],
+        predictions: Sequence[TaggingPrediction],
+    ) -> Metrics:
+        """Return the metrics of predicted tags. A predicted tag that the task does not have is
+        wrong, not an error.
+        """
+        gold = [cast("tuple[str, ...]", e.tags) for e in examples]
+        predicted = [p.tags for p in predictions]
+        right = [[*map(eq, *pair)] for pair in zip(gold, predicted, strict=True)]
+        wrong = {
+            row: max(s for s, ok in zip(predictions[row].scores, oks, strict=True) if not ok)
+            for row, oks in enumerate(right)
+            if not all(oks)
+        }
+        confidence = np.array([s for p in predictions for s in p.scores])
+        calibrated = calibration(
+            confidence, np.array([ok for oks in right for ok in oks], np.bool_)
+        )
+        flat = [[tag for tags in side for tag in tags] for side in (gold, predicted)]
+        names = tuple(sorted({*flat[0], *flat[1]}))
+        numbers = {tag: number for number, tag in enumerate(names)}
+        true_tags, chosen_tags = (np.array([numbers[t] for t in side], np.int64) for side in flat)
+        if task.scheme == "none":  # each word has a tag, and there are no entities: parts of speech
+            parts = class_counts(true_tags, chosen_tags, len(names), [len(tags) for tags in gold])
+            main, statistic = "accuracy", class_statistic(parts, only=("accuracy", "macro_f1"))
+            classes = per_class(parts.sum(axis=0), names)
+            degenerate = only_prediction(flat[0], flat[1], str)
+        else:
+            entities = EntityCounts(gold, predicted)
+            main, statistic = "f1", entities.statistic
+            classes = per_class(entities.by_type, entities.types)
+            _, chosen, true = entities.by_type.sum(1)
+            degenerate = f"predicts no entity; there are {true:.0f}" if true and not chosen else ""
+        return Metrics(
+            main=main,
+            statistic=statistic,
+            errors=wrong,
+            describe=lambda row: (
+                _show(task, examples[row], gold[row]),
+                _show(task, examples[row], predicted[row]),
+            ),
+            degenerate=degenerate,
+            per_class=classes,
+            confusion=confusion(true_tags, chosen_tags, names),
+            calibration=calibrated,
+        )
+
+    def gold(self, example: TaggingExample) -> tuple[str, ...] | None:
+        return example.tags
+
+    def shown(self, example: TaggingExample) -> tuple[str | None, str | None]:
+        return example.read() if example.text is None else example.text, None
+
+    def baselines(
+        self,
+        task: TaskConfig,
+        train: Sequence[TaggingExample],
+        dev: Sequence[TaggingExample],
+        seed: int,
+        simplest: bool,
+    ) -> Mapping[str, Sequence[TaggingPrediction]]:
+        return {
+            name: [
+                decode_tagging(task, example, *guess)
+                for example, guess in zip(dev, guesses, strict=True)
+            ]
+            for name, guesses in tag_baselines(task, train, dev, seed, simplest).items()
+        }
