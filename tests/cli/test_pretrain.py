@@ -190,6 +190,13 @@ def test_a_system_brings_its_own_keys(came: Calls, tmp_path: Path, ran: Ran, nam
     assert "--masking.whole-word" in printed.err
 
 
+def test_a_system_that_is_only_read_names_the_one_to_train(tmp_path: Path, ran: Ran) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "distilbert"}')
+    for named in (["--model", "distilbert-mini"], ["--init", tmp_path]):
+        error = ran("pretrain", "--data", "d", "--out", "o", *named, code=2).err
+        assert_names(error, "distilbert", "--model bert-mini")
+
+
 def test_a_length_on_the_command_line_replaces_those_of_the_file(
     came: Calls, tmp_path: Path, ran: Ran
 ) -> None:

@@ -1,4 +1,4 @@
-"""Every system of the catalogue and a toy beside them: a tiny run of each."""
+"""Every system of the catalogue and a toy beside them: a tiny run of each, or a tiny folder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 
+from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import Shards, open_shards
 from bertwright.models.catalogue import MODELS, trainable
-from bertwright.models.load import system_of
+from bertwright.models.load import load, system_of
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
@@ -33,12 +34,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "bert": {"model": "bert-tiny"},
     "bert-ltr": {"model": "bert-tiny-ltr"},
     "roberta": {"model": "roberta-tiny"},
-    "xlm-roberta": {"model": "xlm-roberta-tiny"},
-    "camembert": {"model": "camembert-tiny"},
-    "distilbert": {"model": "distilbert-tiny"},
     "electra": {"model": "electra-tiny"},
     "albert": {"model": "albert-tiny", "architecture": {"num_hidden_layers": 2}},
-    "mpnet": {"model": "mpnet-tiny"},
     "modernbert": {
         "model": "modernbert-tiny",
         "architecture": {"num_hidden_layers": 2, "local_attention": 6},
@@ -91,6 +88,22 @@ RUNS: dict[str, dict[str, Any]] = {
     toy.NAME: {"architecture": {}},
 }
 """What a tiny run of each system has beside `tests/recipes/sample.py`."""
+MEMBER = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 64,
+}
+FOLDERS: dict[str, dict[str, Any]] = {
+    "xlm-roberta": {**MEMBER, "first_position": 1},  # after the padding of the tokenizer here
+    "camembert": {**MEMBER, "first_position": 1},
+    "distilbert": MEMBER,
+    "mpnet": MEMBER,
+    "word-vectors": {"hidden_size": 12},
+    "model2vec": {"hidden_size": 12},
+}
+"""The sizes of each system that has no runs: its models are folders of random weights."""
 STEPS = 12
 CHECKPOINTS = {"every_steps": 5, "keep": 8}
 """The oldest that is kept is of step 5, also where each pass is saved."""
@@ -124,18 +137,11 @@ def with_the_toy() -> Iterator[None]:
         yield
 
 
-SAME_CODE = ("xlm-roberta", "camembert", "distilbert", "mpnet")
-"""Systems whose code is nearly that of another one: they are tested with the slow tests."""
-SYSTEMS = [
-    pytest.param(each, marks=pytest.mark.slow) if each in SAME_CODE else each
-    for each in (*trainable(), toy.NAME)
-]
-
-
-@pytest.fixture(scope="package", params=SYSTEMS)
+@pytest.fixture(scope="package", params=(*MODELS, toy.NAME))
 def name(request: pytest.FixtureRequest) -> str:
     """Of a system."""
-    assert request.param in RUNS, f"tests/contract/conftest.py has no tiny run of {request.param}"
+    known = {**RUNS, **FOLDERS}
+    assert request.param in known, f"tests/contract/conftest.py has no sizes of {request.param}"
     return str(request.param)
 
 
@@ -161,30 +167,66 @@ def shards(data: Path) -> Shards:
 @pytest.fixture(scope="package")
 def system(name: str) -> System:
     """The system."""
-    return system_of(trainable()[name])
+    return load(name)
 
 
 @pytest.fixture(scope="package")
 def config(name: str, data: Path) -> RunConfig:
     """A tiny run of it without dropout."""
+    if name in FOLDERS:
+        pytest.skip("is not pre-trained")
     made = config_of(name, data, data / "run")
     off = {each.name: 0.0 for each in fields(made.architecture) if "drop" in each.name}
     return replace(made, architecture=replace(made.architecture, **off))
 
 
 @pytest.fixture
-def learner(config: RunConfig, shards: Shards) -> Learner:
+def learner(name: str, system: System, shards: Shards, request: pytest.FixtureRequest) -> Learner:
     """Its learner in float64, every parameter random: zeros would hide a mistake."""
-    made = make_learner(config, shards).double()
+    if name in FOLDERS:
+        return random_learner(system, shards).double()
+    made = make_learner(request.getfixturevalue("config"), shards).double()
+    return randomized(made)
+
+
+def random_learner(system: System, shards: Shards) -> Learner:
+    """A model of a system that has no runs, with all its heads."""
+    sizes = FOLDERS[system.row.name]
+    model = system.row.config(vocab_size=shards.vocab_size, **sizes)
+    return randomized(system.make_learner(model, system.objectives))
+
+
+def randomized(learner: Learner) -> Learner:
+    """The learner, with a random number added to every number."""
     generator = torch.Generator().manual_seed(1)
-    for parameter in made.parameters():
-        parameter.data.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
-    return made
+    for parameter in learner.parameters():
+        noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float32)
+        parameter.data.add_(noise * 0.1)
+    return learner
+
+
+@pytest.fixture(scope="package")
+def folder(
+    name: str,
+    system: System,
+    shards: Shards,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Path:
+    """A model of it: a finished run, or a folder of random weights."""
+    if name not in FOLDERS:
+        return Path(request.getfixturevalue("run"))
+    path = tmp_path_factory.mktemp(name) / "model"
+    path.mkdir()
+    checkpoint.save(path, random_learner(system, shards), shards.tokenizer_folder, "a card")
+    return path
 
 
 @pytest.fixture(scope="package")
 def run(name: str, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of it."""
+    if name in FOLDERS:
+        pytest.skip("is not pre-trained")
     out = tmp_path_factory.mktemp(name) / "run"
     train(config_of(name, data, out, checkpoint=CHECKPOINTS))
     return out

@@ -12,7 +12,7 @@ from torch import Tensor
 from bertwright.config.run import RunConfig
 from bertwright.data.loading.phases import Phase
 from bertwright.data.shards import Shards
-from bertwright.models.catalogue import MODELS, trainable
+from bertwright.models.catalogue import MODELS
 from bertwright.models.load import system_of_config
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, GoesOn
@@ -238,13 +238,19 @@ def test_operations_grow_with_the_tokens(learner: Learner) -> None:
     assert 0 <= few < more or few == more == encoder.spec.depth == 0
 
 
-def test_the_record_says_what_it_names(name: str, config: RunConfig, system: System) -> None:
-    run, model = trainable()[name], config.model_config(97)
+def test_the_record_says_what_it_names(name: str, learner: Learner, system: System) -> None:
+    model = learner.encoder.config
     assert system_of_config(model) is system
     assert system.row is MODELS[name]
     assert system.row.config is type(model)
-    assert system.spec(model) == system.encoder(model).spec
+    assert system.spec(model) == learner.encoder.spec
+    if system.row.run is None:
+        assert not system.row.presets
+        assert MODELS[system.row.instead].run is not None
+
+
+def test_the_row_says_what_its_runs_are(config: RunConfig, system: System) -> None:
     assert system.row.default in system.row.presets
     assert {type(preset) for preset in system.row.presets.values()} == {system.row.config}
     assert set(system.heads(config)) <= system.objectives.keys()
-    assert (system.fit is not None) == run.own_loop
+    assert (system.fit is not None) == config.own_loop

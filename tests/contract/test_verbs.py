@@ -1,4 +1,5 @@
-"""Every system goes by the same verbs: pre-trained, resumed, embedded, fine-tuned, served."""
+"""Every system goes by the same verbs: pre-trained and resumed if it has runs, embedded, fine-tuned
+and served in any case."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from tokenizers import Tokenizer
 import bertwright
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run as run_verb
+from bertwright.config.run import RunConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.data.shards import Shards
 from bertwright.decoding.texts import ends_of
@@ -84,8 +86,8 @@ def test_a_run_learns(name: str, system: System, run: Path, data: Path, shards: 
         assert loss < loss_of(make_learner(config, shards), batches)
 
 
-def test_saved_and_loaded_bit_for_bit(run: Path, tmp_path: Path) -> None:
-    loaded = checkpoint.load(run)
+def test_saved_and_loaded_bit_for_bit(folder: Path, tmp_path: Path) -> None:
+    loaded = checkpoint.load(folder)
     tokenizer = loaded.folder
     checkpoint.save(tmp_path, loaded.learner, tokenizer, "a card")
     again = checkpoint.load(tmp_path)
@@ -113,7 +115,9 @@ def test_resumed_is_the_same_run(name: str, run: Path, data: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_help_shows_its_own_keys(name: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_its_own_keys(
+    name: str, data: Path, config: RunConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = mapping(name, data, data / "run")["model"]
     verb("pretrain", "--model", model, "--help-all")
     shown = capsys.readouterr().out
@@ -123,8 +127,8 @@ def test_help_shows_its_own_keys(name: str, data: Path, capsys: pytest.CaptureFi
     assert ("--masking.whole-word" in shown) == load(name).is_padded
 
 
-def test_embed(run: Path, tmp_path: Path) -> None:
-    model = bertwright.load(run)
+def test_embed(folder: Path, tmp_path: Path) -> None:
+    model = bertwright.load(folder)
     if not model.spec.has_vectors:
         with pytest.raises(ConfigError, match="no vectors"):
             model.embed(TEXTS)
@@ -136,12 +140,12 @@ def test_embed(run: Path, tmp_path: Path) -> None:
     (of_no_words,) = model.embed([""])
     assert ("zeros" in model.embedder().describe_empty()) == (not of_no_words.any())
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    verb("embed", "--model", run, "--input", tmp_path / "texts.txt", "--out", tmp_path / "v.npy")
+    verb("embed", "--model", folder, "--input", tmp_path / "texts.txt", "--out", tmp_path / "v.npy")
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, atol=1e-5)
 
 
-def test_pairs(run: Path) -> None:
-    model = bertwright.load(run)
+def test_pairs(folder: Path) -> None:
+    model = bertwright.load(folder)
     if not model.spec.has_vectors:
         return
     pair = (TEXTS[0], TEXTS[1])
@@ -151,7 +155,7 @@ def test_pairs(run: Path) -> None:
         return
     (found,) = model.encode([pair])
     # the tokenizer.json that other programs read frames pairs alike
-    file = checkpoint.find_checkpoint(run) / "tokenizer.json"
+    file = checkpoint.find_checkpoint(folder) / "tokenizer.json"
     assert found.ids == Tokenizer.from_file(str(file)).encode(*pair).ids
     vectors = model.embed([pair, TEXTS[2], pair[::-1]])
     layer = found.layers[model.spec.default_layer]
@@ -159,7 +163,7 @@ def test_pairs(run: Path) -> None:
     np.testing.assert_allclose(vectors[1], model.embed(TEXTS[2])[0], atol=1e-5)
     assert not np.allclose(vectors[0], vectors[2], atol=1e-5)
     assert all(np.isfinite(each.weights).all() for each in model.attention(pair))
-    config = ServeConfig(model=(f"m={run}",), device="cpu", log_requests=False)
+    config = ServeConfig(model=(f"m={folder}",), device="cpu", log_requests=False)
     with TestClient(make_app(config)) as client:
         until_ready(client)
         reply = client.post("/embed", json={"inputs": [pair]})
@@ -167,8 +171,8 @@ def test_pairs(run: Path) -> None:
     np.testing.assert_allclose(reply.json()["vectors"], vectors[:1], atol=1e-4)
 
 
-def test_generate(run: Path) -> None:
-    model = bertwright.load(run)
+def test_generate(folder: Path) -> None:
+    model = bertwright.load(folder)
     if not generates(model.runner):
         with pytest.raises(DataError, match=r"next_token|generate"):
             model.generate(TEXTS[0])
@@ -202,7 +206,7 @@ def test_generate(run: Path) -> None:
     ["finetune", *(pytest.param(each, marks=pytest.mark.slow) for each in ("features", "gradual"))],
 )
 def test_finetune_evaluate_predict(
-    run: Path, tmp_path: Path, transfer: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, transfer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [f"{text}\t{('yes', 'no')[n % 2]}" for n, text in enumerate(TEXTS)]
     for file in ("train.tsv", "dev.tsv"):
@@ -211,8 +215,9 @@ def test_finetune_evaluate_predict(
     out = tmp_path / "task"
     files = ["--train", tmp_path / "train.tsv", "--dev", tmp_path / "dev.tsv", "--out", out]
     sizes = ["--max-length", "16", "--stride", "4", "--epochs", "1"]
-    words = ["finetune", "classification", "--model", run, *files, *sizes, "--transfer", transfer]
-    if not bertwright.load(run).spec.has_vectors:
+    options = ["--model", folder, *files, *sizes, "--transfer", transfer]
+    words = ["finetune", "classification", *options]
+    if not bertwright.load(folder).spec.has_vectors:
         assert run_verb([str(word) for word in words]) == 2
         assert "no vectors" in capsys.readouterr().err
         assert not out.exists()
@@ -230,13 +235,13 @@ def test_finetune_evaluate_predict(
 
 
 @pytest.mark.slow
-def test_finetune_vectors_of_sentences(run: Path, tmp_path: Path) -> None:
-    if not bertwright.load(run).spec.has_vectors:
+def test_finetune_vectors_of_sentences(folder: Path, tmp_path: Path) -> None:
+    if not bertwright.load(folder).spec.has_vectors:
         return
     rows = list(pairwise(TEXTS[:9]))
     tuned = bertwright.finetune(
         "similarity",
-        model=run,
+        model=folder,
         train=rows,
         dev=rows,
         out=tmp_path / "tuned",
@@ -255,18 +260,18 @@ def test_finetune_vectors_of_sentences(run: Path, tmp_path: Path) -> None:
     assert predicted.value == pytest.approx(float(u @ v), abs=1e-5)
 
 
-def test_serve(run: Path) -> None:
-    config = ServeConfig(model=(f"m={run}",), device="cpu", log_requests=False)
+def test_serve(folder: Path) -> None:
+    config = ServeConfig(model=(f"m={folder}",), device="cpu", log_requests=False)
     with TestClient(make_app(config)) as client:
         until_ready(client)
         reply = client.post("/embed", json={"inputs": TEXTS[:3]})
-        if not bertwright.load(run).spec.has_vectors:
+        if not bertwright.load(folder).spec.has_vectors:
             assert reply.status_code == 400
             assert "no vectors" in reply.text
             return
         assert reply.status_code == 200, reply.text
         vectors = np.array(reply.json()["vectors"])
-    np.testing.assert_allclose(vectors, bertwright.load(run).embed(TEXTS[:3]), atol=1e-4)
+    np.testing.assert_allclose(vectors, bertwright.load(folder).embed(TEXTS[:3]), atol=1e-4)
 
 
 @pytest.mark.slow

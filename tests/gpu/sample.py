@@ -15,8 +15,9 @@ from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.data.shards import Shards, open_shards
 from bertwright.models.bert.config import PRESETS
 from bertwright.models.catalogue import MODELS
-from bertwright.models.load import system_of
+from bertwright.models.load import load, system_of
 from bertwright.nn.batch import Batch
+from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.batch import TaskBatch
@@ -53,11 +54,12 @@ RUNS: dict[str, dict[str, Any]] = {
         "local_attention": 8,
         "global_attn_every_n_layers": 3,
     },
-    "mpnet": TRANSFORMER,
     "albert": {**TRANSFORMER, "embedding_size": 16},
 }
-"""The sizes of each system. RoBERTa and DistilBERT compute what BERT does; ELECTRA draws random
-tokens on the device."""
+"""The sizes of each system. RoBERTa computes what BERT does; ELECTRA draws random tokens on the
+device."""
+READ: dict[str, dict[str, Any]] = {"mpnet": TRANSFORMER}
+"""The sizes of a system without runs that computes what no other does; it reads what BERT reads."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,38 @@ class TinyRun:
 
     config: Any
     shards: Shards
+    system: str
 
     def learner(self, dropout: float = 0.0) -> Learner:
         """Its learner, the same at each call: every parameter is random."""
+        if self.system in READ:
+            return self._read(dropout)
         config, part = self.config, self.config.architecture
         drops = {name: dropout for name in part.__dataclass_fields__ if "drop" in name}
         made = make_learner(replace(config, architecture=replace(part, **drops)), self.shards)
-        generator = torch.Generator().manual_seed(1)
-        for parameter in made.parameters():
-            parameter.data.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
-        return made
+        return _scattered(made)
+
+    def _read(self, dropout: float) -> Learner:
+        drops = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+        sizes = {**READ[self.system], **drops, "pooler": False}
+        system = load(self.system)
+        model = system.row.config(vocab_size=self.shards.vocab_size, **sizes)
+        made = system.make_learner(model, ["masked_lm"])
+        initialize(made, 0.02, torch.Generator().manual_seed(1))
+        return _scattered(made)
 
     def batch(self, rows: int = 11) -> Batch:
         """A batch of its instances, of mixed lengths, on the host."""
         phase = system_of(self.config).trained_on(self.config, self.shards)[0]
         return phase.instances.batch(0, np.arange(rows))
+
+
+def _scattered(learner: Learner) -> Learner:
+    """The learner, with a random number added to every number."""
+    generator = torch.Generator().manual_seed(1)
+    for parameter in learner.parameters():
+        parameter.data.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
+    return learner
 
 
 def tiny_run(system: str, folder: Path) -> TinyRun:
@@ -93,9 +112,11 @@ def tiny_run(system: str, folder: Path) -> TinyRun:
         own.mkdir(parents=True)
         build(own)
     shards = open_shards(own / "shards")
-    return TinyRun(
-        config_of(system, shards.folder, folder / "run", architecture=RUNS[system]), shards
-    )
+    trained = "bert" if system in READ else system
+    over: dict[str, Any] = {"architecture": RUNS[trained]}
+    if system in READ:
+        over["instances"] = {"objectives": "mlm"}
+    return TinyRun(config_of(trained, shards.folder, folder / "run", **over), shards, system)
 
 
 CLASSES = ("x", "y", "z")

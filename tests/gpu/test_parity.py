@@ -44,7 +44,7 @@ from bertwright.train.loop import Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position, encode_state, load_state
-from tests.gpu.sample import RUNS, TASKS, TinyRun, tiny_run, tiny_task
+from tests.gpu.sample import READ, RUNS, TASKS, TinyRun, tiny_run, tiny_task
 
 EXACT, ROUGH, MAXIMA = 1e-3, 0.1, 0.6
 """The largest relative errors: of float32, of bf16 of tiny random models, and of bf16 where a head
@@ -229,7 +229,7 @@ def compare(learner: Learner, batch: Any, device: torch.device, rough: float) ->
         assert_within(errors | {"gradient": relative_error(ours, theirs)}, most)
 
 
-@pytest.mark.parametrize("system", RUNS)
+@pytest.mark.parametrize("system", [*RUNS, *READ])
 def test_a_training_step_of_a_system(device: torch.device, system: str, folder: Path) -> None:
     """Losses and gradients of its own objectives on its own instances."""
     tiny = tiny_run(system, folder)

@@ -65,7 +65,6 @@ MADE_OF_OTHERS = {
     ("electra", "bert"),
     ("albert", "bert"),
     ("mpnet", "bert"),
-    ("mpnet", "roberta"),
     ("modernbert", "bert"),
     ("memory_network", "word_vectors"),  # its encoder is a table of word vectors
 }

@@ -10,7 +10,7 @@ import pytest
 
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError
-from bertwright.models.catalogue import MODELS
+from bertwright.models.catalogue import MODELS, system_and_preset, system_of_model
 from bertwright.models.load import continues_texts, load, system_of, system_that, systems_that
 from bertwright.models.word_vectors.config import GloveConfig
 
@@ -47,3 +47,14 @@ def test_systems_that_continue_texts() -> None:
 def test_the_rows_need_no_torch() -> None:
     program = "import sys, bertwright.models.catalogue; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("name", [name for name, row in MODELS.items() if row.run is None])
+def test_a_system_that_is_only_read_names_the_one_to_train(name: str) -> None:
+    trained = MODELS[MODELS[name].instead]
+    assert trained.default in trained.presets
+    for model in (name, f"{name}-base"):
+        with pytest.raises(ConfigError, match=f"{name}.*--model {trained.default}"):
+            system_of_model(model)
+    with pytest.raises(ConfigError, match=f"--model {trained.default}"):
+        system_and_preset(name, "mini")

@@ -19,9 +19,11 @@ from bertwright.checkpoint.extension import extend_learner
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.config.task import TaskConfig
+from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
 from bertwright.models.catalogue import MODELS, trainable
+from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.extend import extend
 from tests.recipes.sample import build_data, mapping_of, newest, records, train
@@ -29,7 +31,7 @@ from tests.text.tokenizer.test_roberta import TEXTS, byte_bpe, unigram
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers")
-FAMILY = ("roberta", "distilbert", "electra")
+FAMILY = ("roberta", "electra")
 
 
 @pytest.mark.parametrize("name", ["Roberta", "XLMRoberta"])
@@ -134,18 +136,43 @@ def test_a_published_discriminator_is_not_trained_further(data: Path, tmp_path: 
         train(replace(config, init=str(folder), model=None))
 
 
+def test_a_run_does_not_continue_a_model_of_another_system(data: Path, tmp_path: Path) -> None:
+    folder = folder_of("distilbert", data, tmp_path / "folder")
+    config = config_of("bert", data, tmp_path / "run", steps=1)
+    with pytest.raises(ConfigError, match=r"folder is a distilbert.*bert"):
+        train(replace(config, init=str(folder), model=None))
+
+
 @pytest.mark.parametrize("system", FAMILY)
 def test_pairs_are_refused(system: str, data: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="mlm"):
         config_of(system, data, tmp_path, instances={"objectives": "mlm+nsp"})
 
 
-@pytest.mark.parametrize("system", ["modernbert", "mpnet"])
+def folder_of(system: str, data: Path, folder: Path, **sizes: Any) -> Path:
+    """A folder of a system that has no runs, of random weights, over the tokenizer of the data."""
+    member = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
+    sizes = {**member, "intermediate_size": 512, "pooler": False, **sizes}
+    tokenizer = open_shards(data).tokenizer_folder
+    config = MODELS[system].config(vocab_size=open_shards(data).vocab_size, **sizes)
+    learner = checkpoint.make_learner(config, ["masked_lm"])
+    initialize(learner, 0.02, torch.Generator().manual_seed(1))
+    folder.mkdir()
+    checkpoint.save(folder, learner, tokenizer, "")
+    return folder
+
+
+@pytest.mark.parametrize("system", ["modernbert", "mpnet", "distilbert"])
 def test_what_a_newer_member_does(system: str, data: Path, tmp_path: Path) -> None:
-    """Pre-trained from a preset, it is transformers', and goes on; each kind of task is too."""
-    config = config_of(system, data, tmp_path / "run", steps=2)
-    train(config)
-    folder = newest(tmp_path / "run")
+    """It is transformers', and goes on if it is pre-trained; each kind of task is too."""
+    if MODELS[system].run is None:
+        folder = folder_of(system, data, tmp_path / "folder")
+    else:
+        config = config_of(system, data, tmp_path / "run", steps=2)
+        train(config)
+        folder = newest(tmp_path / "run")
+        train(replace(config, out=str(tmp_path / "more"), init=str(folder), model=None))
+        assert checkpoint.load(tmp_path / "more").config == checkpoint.load(folder).config
     learner = checkpoint.load(folder).learner.eval()
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
     ids = torch.tensor([[2, 6, 7, 4, 9, 3]])
@@ -153,8 +180,6 @@ def test_what_a_newer_member_does(system: str, data: Path, tmp_path: Path) -> No
         last = learner.encoder(Inputs(ids[0], Sequences([6]))).last
         head: Any = learner.objectives["masked_lm"]
         assert (head.logits(last) - theirs(ids).logits[0]).abs().max() <= 1e-5
-    train(replace(config, out=str(tmp_path / "more"), init=str(folder), model=None))
-    assert checkpoint.load(tmp_path / "more").config == checkpoint.load(folder).config
     convert(folder, tmp_path / "vectors", "sentence-transformers")
     np.testing.assert_allclose(
         load(tmp_path / "vectors").embed(["ba be"])[0], last_mean(learner, folder), atol=1e-5
@@ -170,14 +195,16 @@ def test_what_a_newer_member_does(system: str, data: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("system", ["electra", "albert", "mpnet", "modernbert"])
 def test_a_member_generates(system: str, data: Path, tmp_path: Path) -> None:
     """It learns to generate a target, also where its embeddings are narrower than its layers."""
-    narrow = {"embedding_size": 24} if system in ("electra", "albert") else {}
-    train(config_of(system, data, tmp_path / "run", steps=1, architecture=narrow))
+    if MODELS[system].run is None:
+        folder = folder_of(system, data, tmp_path / "folder")
+    else:
+        narrow = {"embedding_size": 24} if system in ("electra", "albert") else {}
+        train(config_of(system, data, tmp_path / "run", steps=1, architecture=narrow))
+        folder = newest(tmp_path / "run")
     rows, out = [("ba be", "be ba")] * 32, tmp_path / "task"
     files: Any = {"train": rows, "dev": rows[:1], "out": out, "progress": False}
     sizes: Any = {"max_length": 24, "max_target_tokens": 8, "batch_size": 8, "epochs": 40}
-    bertwright.finetune(
-        "generation", model=newest(tmp_path / "run"), learning_rate=3e-3, **sizes, **files
-    )
+    bertwright.finetune("generation", model=folder, learning_rate=3e-3, **sizes, **files)
     (found,) = load(out).predict(["ba be"])
     assert found.text == "be ba"
 

@@ -18,7 +18,14 @@ from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.console import say
 from bertwright.errors import ConfigError
-from bertwright.models.catalogue import row_of, system_name, system_of_model, trainable
+from bertwright.models.catalogue import (
+    MODELS,
+    not_trained,
+    row_of,
+    system_name,
+    system_of_model,
+    trainable,
+)
 
 
 def verb_for(words: Sequence[str]) -> Callable[..., None]:
@@ -37,6 +44,8 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
         given |= {name: given[name] or file.get(name) for name in ("model", "init")}
     model, init = (None if given[name] == "none" else given[name] for name in ("model", "init"))
     system = None if model or not init else _system_of(Path(values.at_home(init)))
+    if system in MODELS and system not in trainable():
+        raise not_trained(system)
     name = system if system in trainable() else system_of_model(model)
     _refuse_ignored(words, name, trainable()[name])
     return _verb(trainable()[name])

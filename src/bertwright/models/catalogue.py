@@ -22,22 +22,20 @@ from bertwright.models.bert.config import (
     LeftToRightBertRun,
 )
 from bertwright.models.bert2rnd.config import Bert2RndConfig, Bert2RndRun
-from bertwright.models.distilbert.config import DistilBertConfig, DistilBertRun
+from bertwright.models.distilbert.config import DistilBertConfig
 from bertwright.models.electra.config import ElectraConfig, ElectraRun
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.gpt.config import Gpt2Config, Gpt2Run, GptConfig, GptRun
 from bertwright.models.memory_network.config import MemoryNetworkConfig, MemoryNetworkRun
 from bertwright.models.modernbert.config import ModernBertConfig, ModernBertRun
-from bertwright.models.mpnet.config import MpnetConfig, MpnetRun
+from bertwright.models.mpnet.config import MpnetConfig
 from bertwright.models.ngram.config import NgramConfig, NgramRun
 from bertwright.models.nnlm.config import NnlmConfig, NnlmRun
 from bertwright.models.roberta.config import (
     CamembertConfig,
-    CamembertRun,
     RobertaConfig,
     RobertaRun,
     XlmRobertaConfig,
-    XlmRobertaRun,
 )
 from bertwright.models.seq2seq.config import Seq2SeqConfig, Seq2SeqRun
 from bertwright.models.transformer.config import TransformerConfig, TransformerRun
@@ -73,6 +71,8 @@ class Row:
     """The systems whose models `--encoder` may name."""
     model_type: str = ""
     """The `model_type` in the `config.json` of its checkpoints; empty: the name."""
+    instead: str = ""
+    """For a system without runs, the name of the one to train in its place."""
 
     @property
     def presets(self) -> Mapping[str, Any]:
@@ -95,12 +95,12 @@ _ROWS = (
     Row("bert", BertConfig, BertRun, use=FILL),
     Row("bert-ltr", LeftToRightBertConfig, LeftToRightBertRun, use=GENERATE),
     Row("roberta", RobertaConfig, RobertaRun, use=FILL),
-    Row("xlm-roberta", XlmRobertaConfig, XlmRobertaRun, use=FILL),
-    Row("camembert", CamembertConfig, CamembertRun, use=FILL),
-    Row("distilbert", DistilBertConfig, DistilBertRun, use=FILL),
+    Row("xlm-roberta", XlmRobertaConfig, instead="roberta"),
+    Row("camembert", CamembertConfig, instead="roberta"),
+    Row("distilbert", DistilBertConfig, instead="bert"),
     Row("electra", ElectraConfig, ElectraRun, use=EMBED),
     Row("albert", AlbertConfig, AlbertRun, use=FILL),
-    Row("mpnet", MpnetConfig, MpnetRun, use=FILL),
+    Row("mpnet", MpnetConfig, instead="bert"),
     Row("modernbert", ModernBertConfig, ModernBertRun, use=FILL),
     Row("transformer", TransformerConfig, TransformerRun, use=TRANSLATE, reads="pairs"),
     Row(
@@ -128,8 +128,8 @@ _ROWS = (
     Row("word2vec", Word2VecConfig, Word2VecRun, use=NEAREST),
     Row("fasttext", FastTextConfig, FastTextRun, use=NEAREST),
     Row("glove", GloveConfig, GloveRun, use=NEAREST),
-    Row("word-vectors", WordVectorsConfig),
-    Row("model2vec", StaticConfig),
+    Row("word-vectors", WordVectorsConfig, instead="word2vec"),
+    Row("model2vec", StaticConfig, instead="word2vec"),
 )
 MODELS = {row.name: row for row in _ROWS}
 """The systems by name. A run trains the first unless it names another."""
@@ -160,6 +160,16 @@ def row_of(run: RunConfig | type[RunConfig]) -> Row:
     raise ConfigError(f"no system has runs of the class {wanted.__name__}; there are {known}")
 
 
+def not_trained(system: str) -> ConfigError:
+    """Return the error for a run of a system whose models are only read."""
+    trained = MODELS[MODELS[system].instead]
+    return ConfigError(
+        f"bertwright pretrain does not train {system}: train {trained.name} in its place (--model "
+        f"{trained.default}). A model of {system} that exists is read by the other verbs, such as "
+        "embed, finetune, serve and export: give them --model FOLDER or hf:ORG/NAME"
+    )
+
+
 def system_of_model(model: str | None) -> str:
     """Return the name of the system that a preset (`--model`) belongs to; for None, the first.
 
@@ -171,6 +181,9 @@ def system_of_model(model: str | None) -> str:
     for system, row in MODELS.items():
         if model in row.presets:
             return system
+    for system, row in MODELS.items():
+        if row.run is None and f"{model}-".startswith(f"{system}-"):
+            raise not_trained(system)
     known = [name for row in MODELS.values() for name in row.presets]
     near = [name for name in known if name.startswith(f"{model}-")]  # the presets of that system
     near = near or get_close_matches(model, known, n=1)
@@ -188,6 +201,8 @@ def system_and_preset(system: str | None, size: str | None) -> tuple[str, str | 
         ConfigError: there is no such system, or the system has no such preset.
     """
     runs = trainable()
+    if system in MODELS and system not in runs:
+        raise not_trained(system)
     if system is not None and system not in runs:
         near = get_close_matches(system, runs, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""

@@ -36,19 +36,19 @@ def import_system(name: str) -> System:
         case "bert-ltr":
             from bertwright.models.bert.system import LEFT_TO_RIGHT_BERT as system
         case "roberta":
-            from bertwright.models.roberta.system import ROBERTA as system
+            from bertwright.models.roberta.model import ROBERTA as system
         case "xlm-roberta":
-            from bertwright.models.roberta.system import XLM_ROBERTA as system
+            from bertwright.models.roberta.model import XLM_ROBERTA as system
         case "camembert":
-            from bertwright.models.roberta.system import CAMEMBERT as system
+            from bertwright.models.roberta.model import CAMEMBERT as system
         case "distilbert":
-            from bertwright.models.distilbert.system import DISTILBERT as system
+            from bertwright.models.distilbert.model import DISTILBERT as system
         case "electra":
             from bertwright.models.electra.system import ELECTRA as system
         case "albert":
-            from bertwright.models.albert.system import ALBERT as system
+            from bertwright.models.albert.model import ALBERT as system
         case "mpnet":
-            from bertwright.models.mpnet.system import MPNET as system
+            from bertwright.models.mpnet.model import MPNET as system
         case "modernbert":
             from bertwright.models.modernbert.system import MODERNBERT as system
         case "transformer":

@@ -29,7 +29,7 @@ from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.catalogue import row_of
-from bertwright.models.load import system_of, system_that
+from bertwright.models.load import system_of, system_of_config, system_that
 from bertwright.models.system import KnownWords, PretrainedEncoder, RunSources
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
@@ -211,7 +211,14 @@ def _continued(config: RunConfig, init: str, shards: Shards, objectives: list[st
     """
     folder = checkpoint.find_checkpoint(init)
     require_tokenizer(shards, load_tokenizer(folder).fingerprint, f"the checkpoint {folder}")
-    wanted = system_of(config).continued(config, read_config(folder), folder)
+    found, trained = read_config(folder), row_of(config)
+    system = system_of_config(found)
+    if system.row is not trained:
+        raise ConfigError(
+            f"{folder} is a {system.row.name}, which a run of {trained.name} cannot continue: "
+            "leave --model out, or start without --init"
+        )
+    wanted = system.continued(config, found, folder)
     config.require_positions(wanted)
     generator = torch.Generator().manual_seed(config.seed)
     return checkpoint.load(folder, objectives, generator, wanted).learner

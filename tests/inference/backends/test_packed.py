@@ -20,7 +20,7 @@ from bertwright.inference.model import Model, load
 from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.models.modernbert.encoder import ModernBert
 from bertwright.models.mpnet.config import MpnetConfig
-from bertwright.models.mpnet.encoder import Mpnet
+from bertwright.models.mpnet.model import Mpnet
 from bertwright.nn.products import rows_for
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.transformer.attention import SelfAttention

@@ -55,6 +55,15 @@ EMBEDDINGS: Names = {
     "embeddings.segment.weight": "embeddings.token_type_embeddings.weight",
     "embeddings.norm": "embeddings.LayerNorm",
 }
+CLASSIFIER_POOLERS: Mapping[str, Names] = {
+    "classification": {"dense": "classifier.dense"},
+    "regression": {"dense": "classifier.dense"},
+}
+CLASSIFIER_SCORES = {
+    "classification": "classifier.out_proj",
+    "regression": "classifier.out_proj",
+}
+"""The pooler and the scores of a classifier that holds both: RoBERTa's, ELECTRA's and MPNet's."""
 # Buffers that some versions of transformers wrote; they hold 0, 1, 2... and zeros.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 

@@ -22,7 +22,12 @@ from typing import Any, ClassVar
 import torch
 
 from bertwright.models.bert.config import BertConfig
-from bertwright.models.bert.huggingface import BertLayout, Names
+from bertwright.models.bert.huggingface import (
+    CLASSIFIER_POOLERS,
+    CLASSIFIER_SCORES,
+    BertLayout,
+    Names,
+)
 from bertwright.models.electra.config import ElectraConfig
 from bertwright.models.electra.replaced_tokens import Generator
 from bertwright.storage.tensor_names import ParameterMapping, Parts
@@ -58,14 +63,10 @@ class ElectraLayout(BertLayout):
     }
     decoder: ClassVar[str] = "generator_lm_head"
     task_poolers: ClassVar[Mapping[str, Names]] = {
-        "classification": {"dense": "classifier.dense"},
-        "regression": {"dense": "classifier.dense"},
+        **CLASSIFIER_POOLERS,
         "multiple-choice": {"dense": "sequence_summary.summary"},
     }
-    task_scores: ClassVar[Mapping[str, str]] = {
-        "classification": "classifier.out_proj",
-        "regression": "classifier.out_proj",
-    }
+    task_scores: ClassVar[Mapping[str, str]] = CLASSIFIER_SCORES
     bare: ClassVar[tuple[str, ...]] = ("embeddings.", "embeddings_project.", "encoder.")
     heads: ClassVar[tuple[str, ...]] = (
         "generator_",

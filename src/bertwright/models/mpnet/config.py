@@ -1,4 +1,4 @@
-"""The sizes of MPNet, and the keys of its runs.
+"""The sizes of MPNet.
 
 Song et al. 2020, MPNet: Masked and Permuted Pre-training for Language Understanding. The names of a
 model's fields are those of transformers.
@@ -7,50 +7,40 @@ model's fields are those of transformers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
+from bertwright.config.ranges import at_least
 from bertwright.errors import ConfigError
-from bertwright.models.bert.config import PRESETS as BERT_PRESETS
-from bertwright.models.roberta.config import RobertaConfig, RobertaRun
+from bertwright.models.bert.config import BertConfig
 
 
 @dataclass(frozen=True)
-class MpnetConfig(RobertaConfig):
+class MpnetConfig(BertConfig):
     """The architecture of an MPNet; the defaults are MPNet Base."""
+
+    output_act: ClassVar[str | None] = "gelu"
+    """The exact GELU, whatever the activation of the layers."""
+    first_position: ClassVar[int] = 2
+    """Row of the position table for the first token; the rows before it are of padding."""
 
     vocab_size: int = 30527
     """V, the number of entries of the vocabulary."""
+    max_position_embeddings: int = 514
+    """Number of rows of the position table: the maximum length of a sequence plus 2."""
     type_vocab_size: int = 0
     """Number of segments: 0, there are no segment vectors."""
+    layer_norm_eps: float = 1e-5
+    """Epsilon of layer normalization, which is added to the variance."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, value in (("type_vocab_size", 0), ("first_position", 2)):
-            if getattr(self, name) != value:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}; an MPNet has {value}: leave it out"
-                )
+        at_least(self, self.first_position + 1, "max_position_embeddings")
+        if self.type_vocab_size:
+            raise ConfigError(
+                f"type_vocab_size is {self.type_vocab_size}; an MPNet has no segments: leave it out"
+            )
 
-
-def _preset(bert: Any) -> MpnetConfig:
-    return MpnetConfig(
-        hidden_size=bert.hidden_size,
-        num_hidden_layers=bert.num_hidden_layers,
-        num_attention_heads=bert.num_attention_heads,
-        intermediate_size=bert.intermediate_size,
-    )
-
-
-PRESETS: dict[str, RobertaConfig] = {
-    name.replace("bert", "mpnet", 1): _preset(bert) for name, bert in BERT_PRESETS.items()
-}
-"""BERT's sizes."""
-
-
-@dataclass(frozen=True)
-class MpnetRun(RobertaRun):
-    """A run of an MPNet, by masked LM alone."""
-
-    presets = PRESETS
-    default_model = "mpnet-mini"
-    ignored = ("start",)
+    @property
+    def max_length(self) -> int:
+        """The maximum length of a sequence, in tokens."""
+        return self.max_position_embeddings - self.first_position

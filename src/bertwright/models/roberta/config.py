@@ -1,13 +1,14 @@
-"""The sizes of RoBERTa, XLM-R and CamemBERT, and the keys of their runs.
+"""The sizes of RoBERTa, XLM-R and CamemBERT, and the keys of RoBERTa's runs.
 
 Liu et al. 2019, RoBERTa: A Robustly Optimized BERT Pretraining Approach; Conneau et al. 2020
 (XLM-R) and Martin et al. 2020 (CamemBERT), which are the same model over other vocabularies. The
-names of a model's fields are those of transformers. Annotations are types in this file, not text,
-as in `models/bert/config.py`: MPNet's run inherits them.
+names of a model's fields are those of transformers.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from bertwright.config.ranges import between
 from bertwright.config.run import Changes
@@ -61,17 +62,16 @@ class CamembertConfig(RobertaConfig):
     """V, the number of entries of the vocabulary."""
 
 
-def _presets(name: str, kind: type[RobertaConfig]) -> dict[str, RobertaConfig]:
-    sizes: dict[str, dict[str, Any]] = {
-        preset.removeprefix("bert"): {
-            "hidden_size": bert.hidden_size,
-            "num_hidden_layers": bert.num_hidden_layers,
-            "num_attention_heads": bert.num_attention_heads,
-            "intermediate_size": bert.intermediate_size,
-        }
-        for preset, bert in BERT_PRESETS.items()
-    }
-    return {name + size: kind(**values) for size, values in sizes.items()}
+PRESETS = {
+    name.replace("bert", "roberta", 1): RobertaConfig(
+        hidden_size=bert.hidden_size,
+        num_hidden_layers=bert.num_hidden_layers,
+        num_attention_heads=bert.num_attention_heads,
+        intermediate_size=bert.intermediate_size,
+    )
+    for name, bert in BERT_PRESETS.items()
+}
+"""BERT's sizes; base and large are published."""
 
 
 @dataclass(frozen=True)
@@ -92,26 +92,10 @@ class RobertaChanges(Changes):
 class RobertaRun(BertRun):
     """A run of a RoBERTa: BERT's, by masked LM alone."""
 
-    presets = _presets("roberta", RobertaConfig)
+    presets = PRESETS
     default_model = "roberta-mini"
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""
     architecture: RobertaChanges = field(default_factory=RobertaChanges)  # type: ignore[assignment]
     """Values of the model's configuration, by name; unset: those of the preset."""
-
-
-@dataclass(frozen=True)
-class XlmRobertaRun(RobertaRun):
-    """A run of an XLM-R."""
-
-    presets = _presets("xlm-roberta", XlmRobertaConfig)
-    default_model = "xlm-roberta-mini"
-
-
-@dataclass(frozen=True)
-class CamembertRun(RobertaRun):
-    """A run of a CamemBERT."""
-
-    presets = _presets("camembert", CamembertConfig)
-    default_model = "camembert-mini"

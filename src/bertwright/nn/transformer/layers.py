@@ -68,9 +68,10 @@ class TransformerLayer(nn.Module):
         eps: float,
         causal: bool = False,
         pre_norm: bool = False,
+        attention: Callable[..., SelfAttention] = SelfAttention,
     ) -> None:
         super().__init__()
-        self.attention = SelfAttention(hidden_size, heads, attention_dropout, causal)
+        self.attention = attention(hidden_size, heads, attention_dropout, causal)
         self.attention_norm = nn.LayerNorm(hidden_size, eps=eps)
         self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
         self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=eps)
@@ -124,7 +125,7 @@ class TransformerLayer(nn.Module):
 
 
 def layers_of(
-    config: Any, kind: type[TransformerLayer] = TransformerLayer, **more: bool
+    config: Any, kind: type[TransformerLayer] = TransformerLayer, **more: Any
 ) -> nn.ModuleList:
     """Return the layers of a configuration. If they are pre-norm, the last one ends with a norm."""
     layers = [

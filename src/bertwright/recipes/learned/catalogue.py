@@ -72,11 +72,7 @@ def _memory_network() -> Page:
 LEARNED: dict[str, Callable[[], Page]] = {
     "bert": _bert,
     "roberta": _bert,
-    "xlm-roberta": _bert,
-    "camembert": _bert,
-    "distilbert": _bert,
     "albert": _bert,
-    "mpnet": _bert,
     "modernbert": _bert,
     "bert-ltr": _language_model,
     "transformer": _translation,

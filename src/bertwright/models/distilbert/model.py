@@ -1,4 +1,7 @@
-"""DistilBERT as transformers stores it: `config.json`, names of tensors, task heads.
+"""DistilBERT: half of BERT's layers, without segments (Sanh et al. 2019, section 3).
+
+The model has no pooler over [CLS] as BERT has. A classifier has a dense layer with ReLU in its
+place, which is our pooler. In transformers:
 
 | part | ours (in a learner) | theirs |
 |---|---|---|
@@ -18,8 +21,13 @@ from typing import Any, ClassVar
 
 from bertwright.config.values import to_dict
 from bertwright.models.bert.config import BertConfig
+from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.models.bert.huggingface import EMBEDDINGS, BertLayout, Names
+from bertwright.models.bert.masked_lm import MaskedLM
+from bertwright.models.bert.system import BERT
+from bertwright.models.catalogue import MODELS
 from bertwright.models.layout import Layout
+from bertwright.models.system import System
 from bertwright.storage.model_folder import check_settings
 
 _KEYS = {
@@ -34,6 +42,12 @@ _KEYS = {
     "initializer_range": "initializer_range",
 }
 _REQUIRED = ("vocab_size", "dim", "n_layers", "n_heads", "hidden_dim")
+
+
+class DistilBert(Bert):
+    """The encoder of DistilBERT."""
+
+    pooler_activation: ClassVar[str] = "relu"
 
 
 class DistilBertLayout(BertLayout):
@@ -95,3 +109,14 @@ class DistilBertLayout(BertLayout):
             "sinusoidal_pos_embds": False,  # the positions are stored, whatever they were
             "tie_word_embeddings": True,
         }
+
+
+DISTILBERT = System(
+    row=MODELS["distilbert"],
+    encoder=DistilBert,
+    spec=bert_spec,
+    objectives={"masked_lm": MaskedLM},
+    layout=DistilBertLayout,
+    is_padded=True,
+    vocabulary=BERT.vocabulary,
+)
