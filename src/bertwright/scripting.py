@@ -590,13 +590,8 @@ def _mapping(config: Any) -> dict[str, Any]:
 
 
 def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `{"optimizer.learning_rate": 1e-3}` as `{"optimizer": {"learning_rate": 1e-3}}`."""
-    nested: dict[str, Any] = {}
-    for key, value in settings.items():
-        for section in reversed(key.split(".")):
-            value = {section: str(value) if isinstance(value, Path) else value}
-        nested = values.merge(nested, value)
-    return nested
+    """Return settings as sections, with paths as text."""
+    return values.nested({k: str(v) if isinstance(v, Path) else v for k, v in settings.items()})
 
 
 def _bar(

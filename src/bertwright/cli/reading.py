@@ -1,8 +1,9 @@
 """How a command line and the file that `--config` names become the arguments of a verb.
 
-cyclopts reads and converts the words. This module adds to it: values in a file are checked as
-strictly as those on the command line, "0.1,1" are two numbers, "none" means None unless it is one
-of an option's own choices, "-" may be a value, and messages name the nearest right word.
+cyclopts lists the options, and reads and converts the words. This module adds to it:
+configurations are built by `values.from_dict`, as everywhere; values in a file are checked as
+strictly as those on the command line; "0.1,1" are two numbers; "none" means None unless it is one
+of an option's own choices; "-" may be a value; and messages name the nearest right word.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from cyclopts import App, Argument, ArgumentCollection, CycloptsError, MissingArgumentError
+from cyclopts import (
+    App,
+    Argument,
+    ArgumentCollection,
+    CycloptsError,
+    MissingArgumentError,
+    Token,
+)
 from cyclopts.config import Dict, Env
 
 from bertwright.cli.rewriting import as_new_verb
@@ -105,8 +114,9 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
         _check_variables(prefix, arguments)
         Env(prefix, command=False)(app, commands, arguments)
     given = arguments.get("--config", default=None)
+    file: dict[str, Any] = {}
     if given is not None and given.tokens:
-        _read_file(given.tokens[-1].value, app, commands, arguments)
+        file = _read_file(given.tokens[-1].value, app, commands, arguments)
     for argument in arguments:
         tokens = argument.tokens
         tokens[:] = [t.evolve(value=values.at_home(t.value)) if t.keyword else t for t in tokens]
@@ -115,6 +125,48 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
         _check_whole(argument)
         if [t.value for t in tokens if t.keyword] == ["none"] and _none_is_nothing(argument.hint):
             tokens[0] = tokens[0].evolve(value="", implicit_value=None)
+    for argument in arguments:
+        if argument.children and not argument.keys:
+            _build(argument, file)
+    of_verb: dict[str, Any] = {
+        _key(a.name): file[_key(a.name)] for a in arguments if not a.keys and _key(a.name) in file
+    }
+    for command in reversed(commands):  # where cyclopts looks for the keys of a command
+        of_verb = {command: of_verb}
+    Dict(of_verb, source="--config")(app, commands, arguments)
+
+
+def _build(whole: Argument, file: Mapping[str, Any]) -> None:
+    """Build the configuration whose keys are the options below `whole`, and make it its value.
+
+    cyclopts converts the options that were given. The configuration is built from its default value
+    and what is given: the values of the file, and those of the options over them.
+
+    Raises:
+        MissingArgumentError: a key without a default is not given.
+        ConfigError: a value is outside its range; the message names the option.
+    """
+    leaves = {leaf.keys: leaf for leaf in whole.children_recursive if not leaf.children}
+    given: dict[str, Any] = {}
+    for keys, leaf in leaves.items():
+        if leaf.tokens:
+            given[".".join(keys)] = leaf.convert_and_validate()
+            leaf.tokens.clear()
+        elif _key(leaf.name) in file:
+            given[".".join(keys)] = file[_key(leaf.name)]
+        elif leaf.required:
+            raise MissingArgumentError(argument=leaf)
+    if not given:
+        return
+    default = whole.field_info.default
+    if not is_dataclass(default):
+        default = whole.resolved_hint
+    try:
+        built = values.from_dict(default, values.nested(given))
+    except OutOfRange as error:
+        leaf = leaves[tuple(error.key.split("."))]
+        raise ConfigError(f"{leaf.name} {error.range}") from error
+    whole.append(Token(implicit_value=built))
 
 
 def _check_variables(prefix: str, arguments: ArgumentCollection) -> None:
@@ -151,10 +203,11 @@ def _none_is_nothing(hint: Any) -> bool:
 
 def _read_file(
     name: str, app: App, commands: tuple[str, ...], arguments: ArgumentCollection
-) -> None:
-    """Check the keys and types of a file, and pass its values to cyclopts.
+) -> dict[str, Any]:
+    """Return the values of a file by key, after their types are checked.
 
-    A text in the file is not accepted as a number.
+    A text in the file is not accepted as a number. A length on the command line replaces those of
+    the file.
     """
     path = find_file(name, commands)
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
@@ -164,15 +217,14 @@ def _read_file(
         from bertwright.config.run_file import read_run_file
 
         mapping = read_run_file(path, configured)
-    for key, value in values.flatten(mapping).items():
+    flat = values.flatten(mapping)
+    for key, value in flat.items():
         if key not in hints:
             raise values.unknown_key(key, _keys(arguments), path)
         values.convert(hints[key], value, key, path)
     if any(t.value != "none" for a in arguments if _key(a.name) in LENGTHS for t in a.tokens):
-        mapping = {key: value for key, value in mapping.items() if key not in LENGTHS}
-    for command in reversed(commands):  # where cyclopts looks for the keys of a command
-        mapping = {command: mapping}
-    Dict(mapping, source=path)(app, commands, arguments)
+        return {key: value for key, value in flat.items() if key not in LENGTHS}
+    return flat
 
 
 def find_file(name: str, commands: Sequence[str]) -> str:
@@ -204,10 +256,6 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
     arguments = ArgumentCollection()  # type: ignore[no-untyped-call]
     if apps[-1].default_command:
         arguments = apps[-1].assemble_argument_collection(parse_docstring=True)
-    if isinstance(error, OutOfRange):
-        sections = [a.name for a in arguments if a.hint is error.section and a.name != "*"]
-        name = error.name.replace("_", "-")
-        return f"{'.'.join([*sections, name]) if sections else '--' + name} {error.range}"
     message = str(error).strip().replace(HYPHEN, "-").replace("\\x00", "")
     options = [word.partition("=")[0] for word in rest[: (*rest, "--").index("--")]]
     options = [each for each in options if re.match("--?[A-Za-z]", each)]

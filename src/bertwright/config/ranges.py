@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 from bertwright.errors import ConfigError
 
@@ -34,15 +35,20 @@ MOST_WORDS = 100_000_000
 
 
 class OutOfRange(ConfigError):
-    """A value outside its range. A section does not know the path of its keys; the reader of the
-    configuration adds it.
+    """A value outside its range. A section does not know the path of its keys; `values.from_dict`
+    adds it.
     """
 
     def __init__(self, section: object, name: str, expected: str) -> None:
-        self.section = type(section)
-        self.name = name
+        self.key = name
         self.range = f"is {getattr(section, name)!r}; expected {expected}"
         super().__init__(f"{name} {self.range}")
+
+    def inside(self, prefix: str) -> Self:
+        """Return this error for a section whose keys have a prefix, such as `optimizer.`."""
+        self.key = prefix + self.key
+        self.args = (f"{self.key} {self.range}",)
+        return self
 
 
 def at_least(section: object, least: float, *names: str) -> None:

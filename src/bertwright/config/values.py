@@ -56,11 +56,16 @@ def plain(value: Any) -> Any:
     return to_dict(value, finite=True)
 
 
-def from_dict(cls: type[Config], mapping: Any, where: str = "", prefix: str = "") -> Config:
-    """Return a `cls` with the values of a mapping; missing keys keep their defaults.
+@typing.overload
+def from_dict(default: type[Config], mapping: Any, where: str = "", prefix: str = "") -> Config: ...
+@typing.overload
+def from_dict(default: Config, mapping: Any, where: str = "", prefix: str = "") -> Config: ...
+def from_dict(default: Any, mapping: Any, where: str = "", prefix: str = "") -> Any:
+    """Return a configuration with the values of a mapping; the other keys keep their defaults.
 
     Args:
-        cls: the class of the configuration.
+        default: the configuration that has the default values, or a class with the defaults of its
+            fields. A section of which some keys are given starts from its value there.
         mapping: the values by key.
         where: the source for messages, such as a file name.
         prefix: the path of the section, before its keys.
@@ -69,22 +74,43 @@ def from_dict(cls: type[Config], mapping: Any, where: str = "", prefix: str = ""
         ConfigError: a key is unknown (the message names the nearest one), a value has the wrong
             type, or a key without a default is missing.
     """
+    cls = default if isinstance(default, type) else type(default)
     hints = _hints(cls)
     if not isinstance(mapping, Mapping):
         convert(dict, mapping, prefix.rstrip("."), where)
     mapping = _with_present_names(cls, mapping, where, prefix)
     if unknown := next((key for key in mapping if key not in hints), None):
         raise unknown_key(prefix + unknown, keys_of(cls, prefix), where)
-    given = {key: convert(hints[key], item, prefix + key, where) for key, item in mapping.items()}
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        required = field.default is field.default_factory is dataclasses.MISSING
-        if required and field.name not in given:
-            source = f" in {where}" if where else ""
-            raise ConfigError(f"missing key '{prefix}{field.name}'{source}: it has no default")
+    chosen = defaults_of(default)
+    for key, item in mapping.items():
+        if dataclasses.is_dataclass(section := chosen.get(key)) and isinstance(item, Mapping):
+            chosen[key] = from_dict(section, item, where, f"{prefix}{key}.")
+        else:
+            chosen[key] = convert(hints[key], item, prefix + key, where)
+    if missing := next((key for key in hints if key not in chosen), None):
+        source = f" in {where}" if where else ""
+        raise ConfigError(f"missing key '{prefix}{missing}'{source}: it has no default")
     try:
-        return cls(**given)
+        return cls(**chosen)
     except OutOfRange as error:
-        raise ConfigError(f"{prefix}{error.name} {error.range}") from error
+        raise error.inside(prefix) from error
+
+
+def defaults_of(default: Any) -> dict[str, Any]:
+    """Return the value of each key of a configuration, or the defaults of a class.
+
+    Keys of a class that have no default are left out.
+    """
+    fields = dataclasses.fields(default)
+    if not isinstance(default, type):
+        return {field.name: getattr(default, field.name) for field in fields}
+    found = {}
+    for field in fields:
+        if field.default is not dataclasses.MISSING:
+            found[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            found[field.name] = field.default_factory()
+    return found
 
 
 def keys_of(cls: type[Any], prefix: str = "") -> list[str]:
@@ -236,6 +262,16 @@ def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `{"optimizer.learning_rate": 1e-3}` as `{"optimizer": {"learning_rate": 1e-3}}`."""
+    whole: dict[str, Any] = {}
+    for key, value in flat.items():
+        for section in reversed(key.split(".")):
+            value = {section: value}
+        whole = merge(whole, value)
+    return whole
+
+
 def differing_keys(a: Any, b: Any) -> list[str]:
     """Return the keys whose values differ between two configurations or mappings, in order."""
     flat_a, flat_b = flatten(to_dict(a)), flatten(to_dict(b))
@@ -256,7 +292,7 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
             return None
         for choice in inside:
             if dataclasses.is_dataclass(choice) and isinstance(value, Mapping):
-                return from_dict(choice, value, where, key + ".")  # type: ignore[arg-type]
+                return from_dict(choice, value, where, key + ".")
             with suppress(ConfigError):
                 return convert(choice, value, key, where)
     elif origin is typing.Literal:
@@ -271,7 +307,7 @@ def convert(hint: Any, value: Any, key: str, where: str) -> Any:
     elif origin is dict and isinstance(value, Mapping):
         return {k: convert(inside[1], item, f"{key}.{k}", where) for k, item in value.items()}
     elif dataclasses.is_dataclass(hint):
-        return value if type(value) is hint else from_dict(hint, value, where, key + ".")  # type: ignore[arg-type]
+        return value if type(value) is hint else from_dict(hint, value, where, key + ".")
     elif hint is float and type(value) in (int, float):
         with suppress(OverflowError):
             return float(value)
