@@ -258,7 +258,6 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "parse to a score": ("--reference", "data/trees.mrg", "--model", "parser"),
     "attention": ("{text}", "--model", "bert"),
     "attention of a corpus": ("--corpus", "data/dev.txt", "--model", "bert"),
-    "attention of a treebank": ("--treebank", "data/trees.mrg", "--model", "bert"),
     "perplexity": ("data/dev.txt", "--model", "gpt"),
     "perplexity of two": ("data/dev.txt", "--model", "ngram", "--model", "awd-lstm"),
     "perplexity of pairs": ("--pairs", "data/minimal.tsv", "--model", "gpt"),

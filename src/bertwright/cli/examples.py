@@ -59,7 +59,7 @@ bertwright answer story.txt --model runs/memory
 bertwright answer two.txt --model runs/two-facts
 bertwright answer story.txt --model runs/memory --json
 bertwright attention --model mine "It was too tired." --out attention.html
-bertwright attention --model mine --treebank trees/dev --coreference
+bertwright attention --model mine --corpus texts.txt
 bertwright attention --model runs/de-en "Ein Mann." "A man." --out a.html
 bertwright generate --model lm "Once upon a time"
 bertwright generate --model lm "Once" --sample --top-p 0.9 --num 3

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from syntax import Best, best_head, split_words, word_maps
 
 from bertwright.errors import DataError
 from bertwright.inference.attention.maps import maps_of_all
-from bertwright.inference.attention.syntax import Best, best_head, split_words, word_maps
 from bertwright.inference.encode import ModelRunner
 
 SENTENCES = """
