@@ -12,6 +12,7 @@ from bertwright.arrays import Float32s, Int64s
 from bertwright.transfer import linear
 from bertwright.transfer.linear import (
     PENALTIES,
+    Layer,
     LinearFit,
     fit_classes,
     fit_label_sets,
@@ -135,15 +136,14 @@ def test_strengths_rise_until_the_loss_clearly_does(
 ) -> None:
     seen: list[float] = []
 
-    def fit(rows: Int64s, start: object, strength: float, tolerance: float) -> float:
+    def fit(rows: Int64s, strength: float, tolerance: float) -> Layer:
         if strength not in seen:
             seen.append(strength)
-        return losses[linear.STRENGTHS.index(strength)]
+        bias = losses[linear.STRENGTHS.index(strength)]
+        return Layer(np.zeros((1, 1)), np.array([bias]))
 
-    def scores(model: float, rows: Int64s) -> Float32s:
-        return np.full((len(rows), 1), model)
-
-    found = linear.choose(fit, scores, lambda scores, rows: -scores[:, 0], np.arange(20), 1)
+    x = np.zeros((20, 1), np.float32)
+    found = linear.choose(x, fit, lambda scores, rows: -scores[:, 0], np.arange(20), 1)
     assert found.strength == chosen
     assert found.loss == pytest.approx(min(losses[:tried]) / linear.TEMPERATURES[-1])
     assert len(seen) == tried

@@ -24,9 +24,9 @@ Letters: R rows, F width of a vector, C classes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -45,6 +45,8 @@ LEAST = 1e-6
 """The lower limit of probabilities in a loss."""
 TEMPERATURES = np.geomspace(1 / 32, 32, 81)
 """The temperatures that are compared."""
+TOLERANCE = 1e-3
+"""How far fits converge while strengths are compared; the layer itself is fitted to 1e-4."""
 NEVER = -1e4
 """The bias of a class that no row has."""
 
@@ -61,6 +63,15 @@ class Choice:
     loss: float | None = None
     """The cross-validated loss: minus the mean log-probability of the labels at the best
     temperature. None for numbers, and where there are too few groups for cross-validation."""
+
+
+class Layer(NamedTuple):
+    """A linear layer over the standardized vectors."""
+
+    weight: Float64s
+    """`[C, F]`"""
+    bias: Float64s
+    """`[C]`"""
 
 
 @dataclass(frozen=True)
@@ -93,44 +104,18 @@ def fit_classes(
         class_weights: the weight of each class in the loss; None: all are 1.
     """
     mean, scale = _standardize(x)
-    names = None if class_weights is None else dict(enumerate(class_weights))
 
-    def fit(rows: Int64s, start: Any, strength: float, tolerance: float) -> Any:
-        present = np.unique(labels[rows])
-        if len(present) == 1:
-            return int(present[0])
-        model = start if hasattr(start, "coef_") else _logistic(tolerance)
-        weights = None if names is None else {n: names[n] for n in present.tolist()}
-        model.set_params(C=strength, class_weight=weights)
-        return _quietly(model, x[rows], labels[rows])
-
-    def scores(model: Any, rows: Int64s) -> Float64s:
-        found = np.full((len(rows), classes), NEVER)
-        if isinstance(model, int):
-            found[:, model] = 0
-        elif len(model.classes_) == 2:  # one score, half of it for either class
-            score = model.decision_function(x[rows]) / 2
-            found[:, model.classes_] = np.stack([-score, score], 1)
-        else:
-            found[:, model.classes_] = model.decision_function(x[rows])
-        return found
+    def fit(rows: Int64s, strength: float, tolerance: float) -> Layer:
+        return _logistic(x[rows], labels[rows], classes, strength, tolerance, class_weights)
 
     def log_probabilities(scores: Float64s, rows: Int64s) -> Float64s:
         shifted = scores - scores.max(1, keepdims=True)
         of_labels = shifted[np.arange(len(rows)), labels[rows]]
         return cast(Float64s, of_labels - np.log(np.exp(shifted).sum(1)))
 
-    choice = choose(fit, scores, log_probabilities, groups, seed)
-    model = fit(np.arange(len(x)), None, choice.strength, 1e-4)
-    weight, bias = np.zeros((classes, x.shape[1])), np.full(classes, NEVER)
-    if isinstance(model, int):
-        bias[model] = 0
-    elif len(model.classes_) == 2:  # one score, half of it for either class
-        weight[model.classes_] = np.concatenate([-model.coef_, model.coef_]) / 2
-        bias[model.classes_] = np.array([-1, 1]) * model.intercept_ / 2
-    else:
-        weight[model.classes_], bias[model.classes_] = model.coef_, model.intercept_
-    return _folded(weight, bias, mean, scale, choice)
+    choice = choose(x, fit, log_probabilities, groups, seed)
+    layer = fit(np.arange(len(x)), choice.strength, 1e-4)
+    return _folded(layer, mean, scale, choice)
 
 
 def fit_label_sets(
@@ -150,42 +135,23 @@ def fit_label_sets(
         class_weights: the weight of each label in the loss; None: all are 1.
     """
     mean, scale = _standardize(x)
-    classes = held.shape[1]
-    factors = np.ones(classes) if class_weights is None else np.array(class_weights)
+    labels = held.astype(np.int64)
+    factors = np.ones(held.shape[1]) if class_weights is None else np.array(class_weights)
 
-    def fit(rows: Int64s, start: Any, strength: float, tolerance: float) -> list[Any]:
-        models = start or [None] * classes
-        found: list[Any] = []
-        for number in range(classes):
-            own = held[rows, number]
-            if own.all() or not own.any():
-                found.append(bool(own.any()))
-                continue
-            model = models[number] if hasattr(models[number], "coef_") else _logistic(tolerance)
-            model.set_params(C=strength * factors[number])
-            found.append(_quietly(model, x[rows], own))
-        return found
-
-    def scores(models: list[Any], rows: Int64s) -> Float64s:
-        columns = [
-            np.full(len(rows), -NEVER if model else NEVER)
-            if isinstance(model, bool)
-            else model.decision_function(x[rows])
-            for model in models
+    def fit(rows: Int64s, strength: float, tolerance: float) -> Layer:
+        layers = [
+            _logistic(x[rows], own[rows], 2, strength * factor, tolerance)
+            for own, factor in zip(labels.T, factors, strict=True)
         ]
-        return np.stack(columns, 1)
+        weights, biases = (np.stack(parts) for parts in zip(*layers, strict=True))
+        return Layer(weights[:, 1] - weights[:, 0], biases[:, 1] - biases[:, 0])
 
     def log_probabilities(scores: Float64s, rows: Int64s) -> Float64s:
         return cast(Float64s, -np.logaddexp(0.0, np.where(held[rows], -scores, scores)))
 
-    choice = choose(fit, scores, log_probabilities, groups, seed)
-    weight, bias = np.zeros((classes, x.shape[1])), np.zeros(classes)
-    for number, model in enumerate(fit(np.arange(len(x)), None, choice.strength, 1e-4)):
-        if isinstance(model, bool):
-            bias[number] = -NEVER if model else NEVER
-        else:
-            weight[number], bias[number] = model.coef_[0], model.intercept_[0]
-    return _folded(weight, bias, mean, scale, choice)
+    choice = choose(x, fit, log_probabilities, groups, seed)
+    layer = fit(np.arange(len(x)), choice.strength, 1e-4)
+    return _folded(layer, mean, scale, choice)
 
 
 def fit_numbers(x: Float32s, numbers: Float64s) -> LinearFit:
@@ -201,8 +167,8 @@ def fit_numbers(x: Float32s, numbers: Float64s) -> LinearFit:
     some = permutation(make_key("fit", 0), len(x))[:COMPARED]
     alpha = float(RidgeCV(alphas=PENALTIES).fit(x[some].astype(np.float64), numbers[some]).alpha_)
     model = Ridge(alpha=alpha).fit(x, numbers)
-    bias = np.atleast_1d(np.float64(model.intercept_))
-    return _folded(np.atleast_2d(model.coef_), bias, mean, scale, Choice(alpha))
+    layer = Layer(np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_))
+    return _folded(layer, mean, scale, Choice(alpha))
 
 
 def _standardize(x: Float32s) -> tuple[Float64s, Float64s]:
@@ -217,51 +183,74 @@ def _standardize(x: Float32s) -> tuple[Float64s, Float64s]:
     return mean, scale
 
 
-def _folded(
-    weight: Float64s, bias: Float64s, mean: Float64s, scale: Float64s, choice: Choice
-) -> LinearFit:
+def _folded(layer: Layer, mean: Float64s, scale: Float64s, choice: Choice) -> LinearFit:
     """Convert a layer over standardized vectors into a layer over the original vectors, whose
     scores are divided by the temperature."""
-    weight = weight / scale / choice.temperature
-    bias = bias / choice.temperature - weight @ mean
+    weight = layer.weight / scale / choice.temperature
+    bias = layer.bias / choice.temperature - weight @ mean
     return LinearFit(weight.astype(np.float32), bias.astype(np.float32), choice)
 
 
-def _logistic(tolerance: float) -> Any:
+def _logistic(
+    x: Float32s,
+    labels: Int64s,
+    classes: int,
+    strength: float,
+    tolerance: float,
+    class_weights: Sequence[float] | None = None,
+) -> Layer:
+    """Return the layer of logistic regression on some rows. A class that none of them has is never
+    predicted."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(max_iter=500, tol=tolerance, warm_start=True)
-
-
-def _quietly(model: Any, x: Float32s, labels: Any) -> Any:
-    """Fit a model without a warning if it has not fully converged after all iterations."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
+    present = np.unique(labels)
+    layer = Layer(np.zeros((classes, x.shape[1])), np.full(classes, NEVER))
+    if len(present) == 1:
+        layer.bias[present] = 0
+        return layer
+    weights = None if class_weights is None else {n: class_weights[n] for n in present.tolist()}
+    model = LogisticRegression(C=strength, class_weight=weights, max_iter=500, tol=tolerance)
+    with warnings.catch_warnings():  # a layer that has not fully converged is good enough
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(x, labels)
+        model.fit(x, labels)
+    if len(present) == 2:  # one score, half of it for either class
+        layer.weight[present] = np.concatenate([-model.coef_, model.coef_]) / 2
+        layer.bias[present] = np.array([-1, 1]) * model.intercept_ / 2
+    else:
+        layer.weight[present], layer.bias[present] = model.coef_, model.intercept_
+    return layer
 
 
-def choose(fit: Any, scores: Any, log_probabilities: Any, groups: Int64s, seed: int) -> Choice:
+def choose(
+    x: Float32s,
+    fit: Callable[[Int64s, float, float], Layer],
+    log_probabilities: Callable[[Float64s, Int64s], Float64s],
+    groups: Int64s,
+    seed: int,
+) -> Choice:
     """Return the strength with the lowest cross-validated loss.
 
-    Strengths are tried in rising order, each from the weights of the one before. The search stops
-    when the loss is more than 5 % above the lowest.
+    Strengths are tried in rising order, until the loss is more than 5 % above the lowest.
+
+    Args:
+        x: `[R, F]`.
+        fit: fits a layer on rows of `x` with a strength, to a tolerance.
+        log_probabilities: the logarithms of the probabilities of the labels of rows, from their
+            scores.
+        groups: `[R]`, the group of each row.
+        seed: the seed of the folds.
     """
     folds = list(folds_of(groups, seed))
     if len(folds) < 2:
         return Choice(1.0)
-    models: list[Any] = [None] * len(folds)
     rows = np.concatenate([held for _, held in folds])
     best = Choice(STRENGTHS[0], loss=np.inf)
     for strength in STRENGTHS:
-        parts = []
-        for number, (train, held) in enumerate(folds):
-            models[number] = fit(train, models[number], strength, 1e-3)
-            parts.append(scores(models[number], held))
-        found = np.concatenate(parts)
+        layers = [(fit(train, strength, TOLERANCE), held) for train, held in folds]
+        scores = np.concatenate([x[held] @ layer.weight.T + layer.bias for layer, held in layers])
         losses = [
-            -np.maximum(log_probabilities(found / each, rows), np.log(LEAST)).mean()
+            -np.maximum(log_probabilities(scores / each, rows), np.log(LEAST)).mean()
             for each in TEMPERATURES
         ]
         least = float(min(losses))
