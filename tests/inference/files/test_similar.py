@@ -30,6 +30,19 @@ def test_every_form_is_searched(monkeypatch: pytest.MonkeyPatch, dtype: Stored) 
     np.testing.assert_allclose(cosines, expected, atol=0.02 if dtype == "int8" else 1e-3)
 
 
+@pytest.mark.parametrize("top", [1, 3, 7, 40])
+def test_ties_are_in_the_order_of_the_rows(monkeypatch: pytest.MonkeyPatch, top: int) -> None:
+    monkeypatch.setattr(similar, "BLOCK", 11)
+    corpus = np.random.default_rng(0).integers(0, 2, (30, 3)).astype(np.float32)  # many are equal
+    rows, cosines = nearest(corpus, np.array([[1, 1, 0], [0, 0, 1]], np.float32), top)
+    _, every = nearest(corpus, np.array([[1, 1, 0], [0, 0, 1]], np.float32), 30)
+    assert rows.shape == (2, min(top, 30))
+    for of_query, values in zip(rows.tolist(), cosines.tolist(), strict=True):
+        found = list(zip([-value for value in values], of_query, strict=True))
+        assert found == sorted(found)
+    np.testing.assert_array_equal(cosines, every[:, :top])
+
+
 @pytest.mark.parametrize("width", [8, 17])
 def test_bits_of_another_width_are_refused(width: int) -> None:
     with pytest.raises(DataError, match=f"16 numbers.*{width}"):

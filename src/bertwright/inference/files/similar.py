@@ -86,7 +86,20 @@ def nearest(
         rows = np.broadcast_to(np.arange(start, start + len(block)), cosines.shape)
         best = np.concatenate([best, cosines], 1)
         best_rows = np.concatenate([best_rows, rows], 1)
-        order = np.argsort(-best, axis=1, kind="stable")[:, :top]
+        order = _highest(best, top)
         best = np.take_along_axis(best, order, 1)
         best_rows = np.take_along_axis(best_rows, order, 1)
     return best_rows, best
+
+
+def _highest(cosines: Float32s, top: int) -> Int64s:
+    """Return the columns `[q, k]` of the highest cosines `[q, n]`, ties in their order.
+
+    Only what is as high as the k-th is sorted.
+    """
+    top = min(top, cosines.shape[1])
+    columns = np.empty((len(cosines), top), np.int64)
+    for query, distances in enumerate(-cosines):
+        candidates = np.flatnonzero(~(distances > np.partition(distances, top - 1)[top - 1]))
+        columns[query] = candidates[np.argsort(distances[candidates], kind="stable")[:top]]
+    return columns
