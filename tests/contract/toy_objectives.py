@@ -1,7 +1,7 @@
 """Toy objectives in one file: replaced-token detection, and a masked and causal mixture.
 
-They show what an objective may do before the batch is encoded (`Objective.prepare`), and how a
-system weighs its objectives (`System.weights`). Encoder and instances are BERT's.
+They show what an objective may do before the batch is encoded (`Objective.prepare`). Encoder and
+instances are BERT's.
 
 Replaced-token detection (Clark et al. 2020, "ELECTRA", section 2): a small generator predicts the
 masked tokens, a sample of its predictions replaces them, and the encoder tells for every token
@@ -175,7 +175,6 @@ MIXTURE = System(
     encoder=Bert,
     spec=bert_spec,
     objectives={"masked_lm": MaskedLM, "causal": causal},
-    weights={"causal": 0.3},
     instances=held_out,
     phases=phases,
 )

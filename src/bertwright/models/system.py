@@ -131,8 +131,6 @@ class System:
     """C -> spec: returns the encoder's specification without building the encoder."""
     objectives: Mapping[str, Callable[[Any, Encoder], Objective[Any]]] = field(default_factory=dict)
     """By name, (C, encoder) -> objective: returns a new pre-training head for the encoder."""
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """The factors of the objectives' gradients by name; 1 for those not named."""
     layout: type[Layout[Any]] = Layout
     """The layout of its models' folders."""
     layouts: Mapping[str, type[Layout[Any]]] = field(default_factory=dict)
@@ -205,7 +203,7 @@ class System:
             for name, make in self.objectives.items()
             if name in objectives
         }
-        return Learner(encoder, heads, self.weights)
+        return Learner(encoder, heads)
 
     def trained_on(self, run: RunConfig, shards: Shards) -> Sequence[Phase]:
         """Return the phases of a run. Most systems have one, which reads the documents that are not

@@ -164,23 +164,11 @@ class StepObjective(Objective[B]):
 class Learner(nn.Module):
     """An encoder with the objectives that train it: the module that is trained and saved."""
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        objectives: Mapping[str, Objective[Any]],
-        weights: Mapping[str, float] | None = None,
-    ) -> None:
-        """Join an encoder and its objectives.
-
-        Args:
-            encoder: the encoder.
-            objectives: the objectives by name.
-            weights: the factors of the objectives' gradients by name; 1 for those not named.
-        """
+    def __init__(self, encoder: Encoder, objectives: Mapping[str, Objective[Any]]) -> None:
         super().__init__()
         self.encoder = encoder
         self.objectives = nn.ModuleDict(dict(objectives))
-        self.weights: dict[str, float] = dict(weights or {})
+        self.weights: dict[str, float] = {}
         """The factors of the objectives' gradients by name; 1 for those not named. They do not
         change the logged losses."""
         self.auxiliary: tuple[str, ...] = ()

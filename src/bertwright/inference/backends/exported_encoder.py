@@ -152,7 +152,7 @@ def with_export(
                 f"the head {name} reads layer {lacks}, which {folder} does not give: export again "
                 "with --layers for each layer that it reads"
             )
-    return Learner(graph, heads, learner.weights).eval().requires_grad_(False)
+    return Learner(graph, heads).eval().requires_grad_(False)
 
 
 def _means(encoded: Encoded) -> Tensor:

@@ -39,10 +39,13 @@ class GptConfig:
     layer_norm_eps: float = 1e-5
     """Epsilon of layer normalization, which is added to the variance."""
 
-    intermediate_size = None
-
     def __post_init__(self) -> None:
         transformer(self)
+
+    @property
+    def intermediate_size(self) -> int | None:
+        """None: the feed-forward layer is 4 H wide."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Gpt2Config(GptConfig):
     hidden_act: Literal["gelu", "gelu_tanh", "relu"] = "gelu_tanh"  # type: ignore[assignment]
     """Activation of the feed-forward layer: GELU, exact or by its tanh approximation (as
     published), or ReLU."""
-    intermediate_size: int | None = None  # type: ignore[assignment]
+    intermediate_size: int | None = None
     """F, the width inside the feed-forward layer; unset: 4 H, as published."""
 
 
