@@ -75,19 +75,23 @@ class Muon(torch.optim.Optimizer):
         keep, decay = group["momentum"], 1 - group["lr"] * group["weight_decay"]
         momenta = [self._momentum(matrix) for matrix in matrices]
         gradients = [cast(Tensor, matrix.grad) for matrix in matrices]
-        if self.found_inf is not None:  # gradients that are the momentum leave it as it is
+        gradient = _joined(gradients)
+        if self.found_inf is not None:  # a gradient that is the momentum leaves it as it is
             is_good = self.found_inf == 0
-            gradients = [g.where(is_good, m) for g, m in zip(gradients, momenta, strict=True)]
             decay = torch.where(is_good, decay, 1.0)
+            gradient = gradient.where(is_good, _joined(momenta))
+            gradients = _parts(gradient)
         torch._foreach_lerp_(momenta, gradients, 1 - keep)
-        ahead = [whole(g.lerp(m, keep)) for g, m in zip(gradients, momenta, strict=True)]
-        x = torch.stack(ahead) if len(ahead) > 1 else ahead[0]  # [b, m, n] or [m, n]
-        update = orthogonal(x, self.dtype).to(x.dtype)
+        ahead = whole(gradient.lerp(_joined(momenta), keep))
+        update = orthogonal(ahead, self.dtype).to(ahead.dtype)
         if self.found_inf is not None:
             update = update * is_good
-        updates = list(update.unbind()) if len(ahead) > 1 else [laid_like(update, matrices[0])]
+        updates = [
+            laid_like(part, matrix) if is_shard(matrix) else part
+            for part, matrix in zip(_parts(update), matrices, strict=True)
+        ]
         # beyond the largest number, the addition has an error
-        rate = min(group["lr"] * step_size(x), torch.finfo(torch.float32).max)
+        rate = min(group["lr"] * step_size(ahead), torch.finfo(torch.float32).max)
         torch._foreach_mul_(matrices, decay)
         torch._foreach_add_(matrices, updates, alpha=-rate)
 
@@ -106,6 +110,16 @@ def _updated_together(matrices: Iterable[Tensor]) -> list[list[Tensor]]:
         is_alone = matrix.device.type == "cpu" or is_shard(matrix)
         together.setdefault(id(matrix) if is_alone else matrix.shape, []).append(matrix)
     return list(together.values())
+
+
+def _joined(matrices: list[Tensor]) -> Tensor:
+    """Return b matrices of one shape as `[b, m, n]`, or the only one as it is, `[m, n]`."""
+    return torch.stack(matrices) if len(matrices) > 1 else matrices[0]
+
+
+def _parts(x: Tensor) -> list[Tensor]:
+    """Return the matrices that were `_joined`."""
+    return list(x.unbind()) if x.ndim == 3 else [x]
 
 
 def step_size(matrix: Tensor) -> float:
