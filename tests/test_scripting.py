@@ -14,13 +14,13 @@ from bertwright import scripting
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.read import read_examples
-from bertwright.labelled.source import Rows
-from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.texts import CLASSES
 from bertwright.models.catalogue import row_of, trainable
 from bertwright.models.load import load, system_of_folder
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
+from bertwright.rows.read import MemoryRows
 from tests.contract import toy
 from tests.recipes.sample import build_data, mapping_of
 from tests.recipes.task_files import write_model
@@ -79,7 +79,7 @@ FORMS = {
 def test_data_in_memory_is_data_of_a_file(form: str, tmp_path: Path) -> None:
     data, columns = FORMS[form]
     rows = scripting.input_rows(data, "classification", "train")
-    assert isinstance(rows, Rows)
+    assert isinstance(rows, MemoryRows)
     assert rows.name == "train (30 rows)"
     found = read_examples(rows, CLASSES, Columns(**columns))
     path = tmp_path / "a.tsv"

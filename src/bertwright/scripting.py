@@ -34,8 +34,7 @@ from bertwright.data.build import build_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, MissingExtra
 from bertwright.inference.files.predictions import evaluate_file
 from bertwright.inference.model import Model, load
-from bertwright.labelled.source import Rows
-from bertwright.labelled.tables.columns import make_columns
+from bertwright.labelled.columns import make_columns
 from bertwright.models.catalogue import row_of, system_and_preset, trainable
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
@@ -48,6 +47,7 @@ from bertwright.report.ladder import rows_of
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
 from bertwright.report.verdict import RESULTS
+from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import check_kind, kind_of
 from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.train.log import OnLog, open_board, read_records, summary_writer
@@ -301,7 +301,7 @@ def finetune(
             raise values.unknown_key(key, [*of_run, *of_task])
     made = values.from_dict(FinetuneConfig, {k: v for k, v in flat.items() if k in of_run})
     files = values.from_dict(TaskFilesConfig, {k: v for k, v in flat.items() if k in of_task})
-    in_memory = {key: each for key, each in rows.items() if isinstance(each, Rows)}
+    in_memory = {key: each for key, each in rows.items() if isinstance(each, MemoryRows)}
     task = TaskSpec(name, kind, files, in_memory.get("train"), in_memory.get("dev"))
     targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     with (
@@ -516,7 +516,7 @@ def evaluate(
     return Scores(found)
 
 
-def input_rows(data: Data, kind: str, name: str) -> str | Rows:
+def input_rows(data: Data, kind: str, name: str) -> str | MemoryRows:
     """Return the path of a file, or rows in memory as mappings from column to value.
 
     Raises:
@@ -542,7 +542,7 @@ def input_rows(data: Data, kind: str, name: str) -> str | Rows:
                 for column, value in row.items()
             }
         )
-    return Rows(f"{name} ({len(found):,} rows)", found)
+    return MemoryRows(f"{name} ({len(found):,} rows)", found)
 
 
 def _named(row: Sequence[Any], kind: str, where: str) -> dict[str, Any]:

@@ -9,11 +9,6 @@ from pathlib import Path
 import pytest
 
 import bertwright
-from bertwright.config.task import TaskConfig
-from bertwright.inference.files.predictions import reading
-from bertwright.labelled.read import read_examples
-from bertwright.labelled.tables.columns import Columns
-from bertwright.tasks.catalogue import kind_of
 from tests.cli.conftest import KINDS, Files, Finetuned, JsonOf, Ran
 from tests.raising import assert_names
 
@@ -150,6 +145,7 @@ OWN_FILES = {
     ),
 }
 OPTIONS = {
+    "CoLA": ["--text", "4", "--label", "2"],
     "no header": ["--text", "2", "--label", "1"],
     "three columns": ["--text", "3", "--label", "2"],
     "names": ["--text", "words", "--label", "mood"],
@@ -180,17 +176,6 @@ def test_the_columns_of_training_are_known(
         pairs = zip(GOOD_OR_BAD, predicted, strict=True)
         right = sum(label == each["label"] for (_, label), each in pairs)
         assert right / len(predicted) == pytest.approx(found["metrics"]["accuracy"])
-
-
-def test_a_file_without_a_header_for_a_model_of_before(tmp_path: Path) -> None:
-    """Its task.json names columns by number: CoLA's are known by their names."""
-    name, lines = OWN_FILES["CoLA"]
-    (tmp_path / name).write_text("\n".join(lines) + "\n")
-    task = TaskConfig("classification", ("0", "1"), text_column="4")
-    read = read_examples(
-        str(tmp_path / name), kind_of(task.kind).reader, options=reading(task, "refuse")
-    )
-    assert read.columns == Columns("sentence", None, "label")
 
 
 def test_other_columns_and_standard_input(finetuned: Finetuned, json_of: JsonOf) -> None:

@@ -20,6 +20,7 @@ from bertwright.inference.word_vectors.table import open_words
 from bertwright.models.word_vectors import fasttext_file
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.models.word_vectors.files import NamedVectors, write_binary
+from bertwright.rows.lines import ByteCounts
 from tests.small_bert import write_model
 
 WORDS = ["man", "woman", "king", "queen", "Paris", "tea"]
@@ -103,9 +104,13 @@ def test_what_is_no_test_is_an_error(tmp_path: Path, content: str, message: str)
     path.write_text(content)
     with pytest.raises(DataError, match=message):
         evaluate_words(TABLE, path)
-    path.write_bytes("d\xe9j\xe0 vu 1\n".encode("latin-1"))
-    with pytest.raises(DataError, match="not UTF-8"):
-        read_word_test(path)
+
+
+def test_malformed_and_zero_bytes_are_counted(tmp_path: Path) -> None:
+    path, counts = tmp_path / "test.txt", ByteCounts()
+    path.write_bytes(b"a b\0 1\nd\xe9j c 2\n")
+    assert [each.words for each in read_word_test(path, counts)] == [("a", "b"), ("d\ufffdj", "c")]
+    assert (counts.zero_bytes, counts.invalid_utf8) == (1, 1)
 
 
 def test_a_contextual_model_by_its_layers(tmp_path: Path) -> None:

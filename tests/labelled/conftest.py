@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import Read, ReadOptions, Stream
 from bertwright.labelled.read import read_examples, stream_examples
-from bertwright.labelled.tables.columns import Columns
 from bertwright.tasks.catalogue import kind_of
 
 

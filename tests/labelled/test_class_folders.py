@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.columns import Columns
 from tests.labelled.conftest import parse, parse_stream
 
 

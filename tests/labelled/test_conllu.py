@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.columns import Columns
 from tests.labelled.conftest import parse, parse_stream
 
 CONLLU = """\
@@ -99,18 +99,6 @@ def test_numbers_before_the_words_are_no_words(write):
     assert rows(parse(from_zero, "tagging").examples) == rows(read.examples)
     headed = write("b.tsv", "id\ttoken\tner\n1\tAnna\tB-PER\n2\tlives\tO\n\n1\tBob\tB-PER\n")
     assert rows(parse(headed, "tagging").examples) == rows(read.examples)
-
-
-def test_a_header_over_sentences_a_line_is_no_sentence(write):
-    read = parse(write("a.tsv", "tokens\tner_tags\na b\tO B-X\nc d\tO O\n"), "tagging")
-    assert rows(read.examples)[0] == (("a", "b"), ("O", "B-X"))
-    assert len(read.examples) == 2
-
-
-def test_tags_behind_sentences_are_not_read_as_words_to_predict(write):
-    path = write("a.txt", "高 勇\tB-NAME E-NAME\n张 三 丰\tB-NAME M-NAME E-NAME\n")
-    stream = parse_stream(path, "tagging", labels=["B-NAME", "M-NAME", "E-NAME"])
-    assert [each.words for each in stream.examples][1] == tuple("张三丰")
 
 
 @pytest.mark.parametrize(

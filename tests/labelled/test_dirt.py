@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
-from bertwright.labelled.tables.columns import Columns
 from tests.labelled.conftest import parse
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import GenerationExample
-from bertwright.labelled.tables.columns import Columns
 from tests.labelled.conftest import parse
 
 ROWS = [

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.errors import DataError
-from bertwright.labelled.source import BadRowLog
-from bertwright.labelled.tables.columns import Columns
-from bertwright.labelled.tables.quotes import split_tsv
+from bertwright.labelled.columns import Columns
+from bertwright.rows.bad_rows import BadRowLog
+from bertwright.rows.tables import split_tsv
 from tests.labelled.conftest import parse
 
 
 def split(text, **options):
     log = BadRowLog("a.tsv")
-    rows = [row for _, row in split_tsv(iter(text.split("\n")), log, **options)]
+    rows = [row for _, row in split_tsv(enumerate(text.split("\n"), 1), log, **options)]
     return rows, [*log.mended]
 
 

@@ -9,8 +9,8 @@ import json
 import pytest
 
 from bertwright.errors import ConfigError, DataError
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TextExample, labels_of
-from bertwright.labelled.tables.columns import Columns
 from tests.labelled.conftest import parse, parse_stream
 
 PAIRS = [("a cat", "an animal", "yes"), ("a dog", "a fish", "no"), ("rain", "water", "yes")]
@@ -132,9 +132,8 @@ def test_parquet_gives_the_names_of_classes(write):
 
 def test_cola_and_other_files_without_header(write):
     cola = "gj04\t1\t\tHe ran.\ngj04\t0\t*\tHe ran him.\n"
-    read = parse(write("a.tsv", cola), "classification")
+    read = parse(write("a.tsv", cola), "classification", Columns("4", None, "2"))
     assert rows(read) == [("He ran.", None, "1"), ("He ran him.", None, "0")]
-    assert read.format.startswith("GLUE's CoLA with the columns sentence, label")
     plain = "question\twhy ?\nanswer\tso .\nquestion\twho ?\nanswer\tme .\n"
     read = parse(write("b.tsv", plain), "classification", Columns("2", None, "1"))
     assert rows(read)[0] == ("why ?", None, "question")
@@ -211,7 +210,7 @@ def test_asked_columns_win_and_may_differ_in_case(write):
         ("x\ta b\ny\tc d\n", Columns(), r"no column of labels.*'1', '2' by.*first.*'x', 'a b',"),
         ("x\ta b\ny\tc d\n", Columns("body"), r"no column of labels.*it has '1', '2'"),
         ("text\tlabel\na\tx\n", Columns("3"), r"no column '3'; it has 'text', 'label'"),
-        ("\n\n", Columns(), r"is empty; expected labelled examples"),
+        ("\n\n", Columns(), r"is empty"),
     ],
 )  # fmt: skip
 def test_bad_tables_are_refused_with_what_to_do(write, content, asked, message):
@@ -300,7 +299,7 @@ def test_malformed_characters_are_replaced_and_told(write):
     content = '{"text": "a\\ud800b", "label": "x"}\n{"text": "\\ud83d\\ude00", "label": "\\udc00"}'
     read = parse(write("a.jsonl", content), "classification")
     assert rows(read) == [("a\ufffdb", None, "x"), ("\U0001f600", None, "\ufffd")]
-    assert [warning for warning in read.warnings if "lone surrogates" in warning]
+    assert [warning for warning in read.warnings if "lone surrogate" in warning]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.tables.columns import Columns, make_columns
+from bertwright.labelled.columns import Columns, make_columns
 from tests.labelled.conftest import parse
 
 
@@ -109,7 +109,7 @@ def test_a_column_that_is_no_class(write):
     # one label only: the command that reads them is part of the error
     with pytest.raises(DataError, match=r"no column of labels") as error:
         parse(write("a.csv", COLUMNS), "classification")
-    words = ("--text", "comment_text", "--multi-label", "--label", "toxic", "threat", "mild")
+    words = ("--multi-label", "--label", "toxic", "threat", "mild")
     assert error.value.options == words
 
 

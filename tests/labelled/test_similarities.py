@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.similarities import PAIRS
-from bertwright.labelled.tables.columns import Columns
 from bertwright.tasks.catalogue import kind_of
 
 

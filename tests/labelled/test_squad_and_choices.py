@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import ChoiceExample, SpanExample
 from bertwright.labelled.read import read_examples
-from bertwright.labelled.source import Rows
-from bertwright.labelled.tables.columns import Columns
+from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import kind_of
 from tests.labelled.conftest import parse
 
@@ -197,7 +197,7 @@ def test_bad_choices_are_refused(write, change, message):
     ("content", "message"),
     [
         (SWAG.replace("ending1", "ending7"), "choices are missing"),
-        ("text,label\na,0\n", "no column of choices.*it has 'text', 'label'"),
+        ("text,label\na,0\n", "no choices.*it has 'text', 'label'"),
         ("text,choice0,choice1\na,b,c\n", "no column of right choices"),
     ],
 )
@@ -236,7 +236,7 @@ def test_answer_keys_that_show_nothing_are_named_or_numbered(write):
     for names, index in (({"1": "A", "2": "B"}, 0), ({"1": "B"}, 1)):
         (example,) = parse(path, "multiple-choice", label_map=names).examples
         assert example.label == index
-    read = read_examples(Rows("train", [row]), kind_of("multiple-choice").reader)
+    read = read_examples(MemoryRows("train", [row]), kind_of("multiple-choice").reader)
     assert read.examples[0].label == 1  # rows in memory count from 0, as Python does
 
 

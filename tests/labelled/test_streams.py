@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.source import refuse_missing
-from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.columns import Columns
+from bertwright.labelled.folders import refuse_missing
 from tests.labelled.conftest import parse, parse_stream
 
 FILES: dict[str, tuple[str, str]] = {

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TaggingExample
 from bertwright.labelled.file import Read
-from bertwright.labelled.tables.columns import Columns
 from tests.labelled.conftest import parse, tagged
 
 Write = Callable[[str, Any], Path]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bertwright.errors import DataError
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
-from bertwright.labelled.tables.columns import Columns
 from bertwright.labelled.tagged_texts import split_words
 from tests.labelled.conftest import parse, parse_stream, tagged
 
@@ -77,8 +78,13 @@ def test_odd_characters_are_words_in_files_with_tabs(write):
     assert read.examples[0].words == ("␣", "\u3000x y", "#")
 
 
-def test_a_sentence_a_line(write):
-    read = parse(write("a.txt", LINES), "tagging")
+def test_a_sentence_a_line_is_an_error_with_the_command_that_writes_words(write, tmp_path):
+    path = write("a.txt", LINES)
+    with pytest.raises(DataError, match=r"a-words\.conll") as caught:
+        parse(path, "tagging")
+    command = str(caught.value).partition("Write them so: ")[2]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    read = parse(tmp_path / "a-words.conll", "tagging")
     assert tagged(read)[1] == ("张 三 丰", "B-NAME M-NAME E-NAME")
     assert read.scheme == "iobes"
 
@@ -93,7 +99,6 @@ KNOWN = {"labels": ["O", "B-PER"]}
     ("content", "options", "message"),
     [
         (RAGGED, {}, r"line 5: .*: 2 columns; expected 3.*--bad-rows"),
-        (LINES + "a b\tO\n", {}, "line 3: sentence with an empty word or tag"),
         ("a\tO\nb\t\n", {}, "line 2: sentence with an empty word or tag"),
         ("a\nb\n", {}, "no column of tags beside the word, column 1 of '1'; name one: --label"),
         (
@@ -305,14 +310,18 @@ FIRST = "B-PER\tAnn\nO\tsees\n\nO\tin\nB-LOC\tRome\n"
 
 def test_tags_in_the_first_column_are_noticed(write):
     right = [("Ann sees", "B-PER O"), ("in Rome", "O B-LOC")]
-    read = parse(write("a.conll", FIRST), "tagging")
+    path = write("a.conll", FIRST)
+    with pytest.raises(DataError, match="column 1 has tags of entities") as caught:
+        parse(path, "tagging")
+    assert caught.value.options == ("--text", "2", "--label", "1")
+    read = parse(path, "tagging", Columns("2", None, "1"))
     assert tagged(read) == right
     assert read.scheme == "iob2"
-    assert any("--text 1 --label 2" in each for each in read.warnings)
     # a file to predict, or dev, is read as the training file was, though it has no entity
     dev = write("b.conll", "O\twords\nO\talone\n")
     assert tagged(parse(dev, "tagging", hint=read.columns)) == [("words alone", "O O")]
-    stream = parse_stream(write("a.txt", FIRST), "tagging", labels=["O", "B-LOC", "B-PER"])
+    known = {"labels": ["O", "B-LOC", "B-PER"], "hint": read.columns}
+    stream = parse_stream(write("a.txt", FIRST), "tagging", **known)
     assert [each.words for each in stream.examples] == [("Ann", "sees"), ("in", "Rome")]
 
 
@@ -345,10 +354,6 @@ def test_tags_before_the_last_column_with_the_way_to_the_last(write):
     read = parse(path, "tagging")
     assert tagged(read)[0] == ("Rita ran", "B-PER O")
     assert any(each.endswith("--label 3") for each in read.warnings)
-    path = write("b.tsv", "B-PER\tRita\nO\tran\n\nB-LOC\tUlm\n")
-    read = parse(path, "tagging")
-    assert tagged(read)[0] == ("Rita ran", "B-PER O")
-    assert any(each.endswith("--text 1 --label 2") for each in read.warnings)
 
 
 def test_names_within_names_are_not_the_tags(write):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.labelled.tags import (
+from bertwright.labelled.schemes import (
     chunks,
     detect_scheme,
     letters_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.tables.columns import Columns
+from bertwright.labelled.columns import Columns
 from tests.labelled.conftest import parse, parse_stream, tagged
 
 KAGGLE = (

@@ -154,6 +154,7 @@ def _build_parallel(
                 tokenizer,
                 overwrite=overwrite,
                 on_progress=on_progress,
+                report=report,
             )
     counts = manifest["counts"]
     if json:

@@ -124,7 +124,7 @@ def _facts(embedded: Embedded, embedder: Embedder, texts: Texts) -> dict[str, An
         "pooling": embedder.config.pooling,
         "prompt": embedder.config.prompt,
         "empty": texts.empty,
-        "invalid_utf8": texts.repaired,
+        "invalid_utf8": texts.counts.invalid_utf8,
         "skipped": sum(reason.count for reason in texts.log.skipped.values()),
         "resumed": embedded.resumed,
         "cut": embedded.truncated,

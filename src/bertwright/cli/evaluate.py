@@ -75,9 +75,9 @@ def evaluate(
     refuse_suffix(out, *JSON)
     refuse_existing(out, options.overwrite)
     from bertwright.checkpoint.missing import refuse_missing_model
+    from bertwright.labelled.columns import make_columns
+    from bertwright.labelled.folders import refuse_missing
     from bertwright.labelled.look import look_for_columns
-    from bertwright.labelled.source import refuse_missing
-    from bertwright.labelled.tables.columns import make_columns
 
     if not Path(data).is_dir():
         refuse_missing(data)

@@ -67,7 +67,7 @@ def _export(runtime: Literal["onnx", "openvino"], options: Options) -> None:
 
         opened = open_texts(str(options.sample), option="--sample")
         texts = [text for each, _ in opened.rows if (text := str(each).strip())]
-        if opened.repaired:
+        if opened.counts.invalid_utf8:
             raise DataError(f"{options.sample} is not UTF-8; expected a text a line")
     from bertwright.checkpoint.export.write import export
 

@@ -53,9 +53,9 @@ def predict(
         raise ConfigError("--json prints a summary on standard output; give --out a file then")
 
     from bertwright.checkpoint.missing import refuse_missing_model
+    from bertwright.labelled.columns import Columns
+    from bertwright.labelled.folders import refuse_missing
     from bertwright.labelled.look import look_for_columns
-    from bertwright.labelled.source import refuse_missing
-    from bertwright.labelled.tables.columns import Columns
 
     if input is not None:
         refuse_missing(input)

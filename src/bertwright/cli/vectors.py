@@ -201,5 +201,5 @@ def say_of_texts(texts: Texts, embedder: Embedder) -> None:
         say(note)
     if texts.empty:
         say(f"blank: {counted(texts.empty, 'text')}; {embedder.describe_empty()}")
-    if texts.repaired:
-        say(f"not valid UTF-8: {counted(texts.repaired, 'line')}; bad bytes became U+FFFD")
+    for remark in texts.counts.byte_remarks():
+        say(remark)

@@ -88,19 +88,23 @@ def evaluate(*files: Path, model: list[Path], layer: Layer = None, json: Json = 
     """
     if not files:
         raise ConfigError("no file; name similarity files, or questions-words.txt")
-    from bertwright.labelled.source import refuse_missing
+    from bertwright.labelled.folders import refuse_missing
 
     for path in files:
         refuse_missing(str(path))
     for each in model:
         _refuse_missing(each)
     from bertwright.inference.word_vectors.evaluate import evaluate_words
+    from bertwright.rows.lines import ByteCounts
 
     shown, rows = [], []
     for each in model:
         table = _opened(each, layer)
         for path in files:
-            found = evaluate_words(table, path)
+            counts = ByteCounts()
+            found = evaluate_words(table, path, counts)
+            for remark in counts.byte_remarks():
+                say(f"{path}: {remark}")
             shown.append({"model": str(each), "file": str(path), **asdict(found)})
             low, high = found.interval
             coverage = f"{found.covered:,} of {found.total:,}"

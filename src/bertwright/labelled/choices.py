@@ -11,11 +11,12 @@ from string import ascii_uppercase
 from typing import Any
 
 from bertwright.errors import DataError, listed, shorten
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import ChoiceExample
-from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadRowLog, BadValue
-from bertwright.labelled.tables.columns import Columns, plain
-from bertwright.labelled.tables.table import Row, Table, read_text
+from bertwright.labelled.file import File, LabelledTable, Reader, Row, Stream, read_text
+from bertwright.rows.bad_rows import BadRowLog, BadValue
+from bertwright.rows.columns import plain
+from bertwright.rows.read import MemoryRows
 
 _NUMBERED = re.compile(r"(ending|choice|option|answer)_?(\d+)")
 _ARC = (
@@ -34,11 +35,11 @@ def read_choices(file: File) -> Stream:
 
     The choices are either one column of lists, or several numbered columns with one choice each.
     """
-    in_memory = file.source.json is not None
+    in_memory = isinstance(file.rows.content, MemoryRows)
     table = file.table()
     _refuse_nested(table)
-    chosen, choices = file.chosen, _choices(table)
-    target = file.label(table, "right choices", [*choices, *chosen.texts()])
+    chosen, choices = table.chosen, _choices(table)
+    target = table.label("right choices", [*choices, *chosen.texts()])
     others = [*choices, target, chosen.text2]
     text = table.find(chosen.text, "premises", "--text", others)
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
@@ -63,10 +64,10 @@ def read_choices(file: File) -> Stream:
     examples = table.examples([*columns.names(), *choices], make)
     if target is not None:
         examples = keys.counted(examples, file.log)
-    return file.stream(examples, columns, table, *choices)
+    return table.stream(examples, columns, *choices)
 
 
-def _refuse_nested(table: Table) -> None:
+def _refuse_nested(table: LabelledTable) -> None:
     """Raise DataError for ARC, CommonsenseQA and RACE in the nesting of their authors."""
     first: dict[str, Any] = next(
         (dict(zip(table.columns, r, strict=True)) for r in table.sample()), {}
@@ -83,7 +84,7 @@ def _refuse_nested(table: Table) -> None:
     )
 
 
-def _choices(table: Table) -> list[str]:
+def _choices(table: LabelledTable) -> list[str]:
     numbered: dict[str, dict[int, str]] = {}
     for column in table.columns:
         if match := _NUMBERED.fullmatch(plain(column)):
@@ -96,9 +97,12 @@ def _choices(table: Table) -> list[str]:
                     f"{table.name}: choices are missing among {listed([*columns.values()])}"
                 )
             return [columns[number] for number in sorted(columns)]
-    return [
-        table.find(None, "choices", "ending0, ending1, ... (or choice, option), or a list in a")
-    ]
+    if lists := table.known("choices", "--text"):
+        return [lists]
+    raise DataError(
+        f"{table.name} has no choices; it has {listed(table.columns)}. Name columns ending0, "
+        "ending1, ... (or choice, option), or one column `choices` that holds lists"
+    )
 
 
 def _texts(row: Row, columns: list[str]) -> tuple[tuple[str, ...], list[str]]:

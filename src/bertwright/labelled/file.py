@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
 from bertwright.config.task import Form, Scheme
 from bertwright.errors import DataError, shorten
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
-from bertwright.labelled.source import BadRowLog, BadRows, Source
-from bertwright.labelled.tables.columns import Columns
-from bertwright.labelled.tables.parts import PARTS, find_folds, find_parts
-from bertwright.labelled.tables.table import Table, plain_text, read_table
+from bertwright.rows.bad_rows import BadRowLog, BadRows, BadValue
+from bertwright.rows.columns import Table
+from bertwright.rows.lines import ByteCounts
+from bertwright.rows.parts import PARTS, find_folds, find_parts, part_of
+from bertwright.rows.read import RowFile, plain_text, read_table
+
+E = TypeVar("E")
+Row = dict[Any, Any]
+"""The values of a row by column name; None for a value that the row lacks."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Stream:
     """The examples of one file, to be iterated once, and how the file is read."""
 
@@ -27,7 +33,8 @@ class Stream:
     """A description of the format, such as `TSV with the columns text, label`."""
     log: BadRowLog
     """The rows that were left out; complete when all examples are read."""
-    source: Source
+    counts: ByteCounts
+    """What the bytes of the file were; complete when all examples are read."""
     scheme: Scheme = "none"
     """The tagging scheme, which says how tags mark entities (tagging only)."""
     classes: tuple[str, ...] = ()
@@ -36,21 +43,21 @@ class Stream:
     """Whether some questions have no answer (span only). While the examples are not read yet, this
     is known only for SQuAD JSON, which marks such questions.
     """
-
     parts: Mapping[int, str] = field(default_factory=dict)
     """The part of the data set (train, dev or test) of the example at each line, if a column of the
     file says so; complete when all examples are read.
     """
-    split: str = ""
+    split: str | None = None
     """The column that says so."""
 
     @property
     def warnings(self) -> list[str]:
         """All warnings; complete when all examples are read."""
-        return [*self.log.warnings, *self.source.warnings(), *self.log.summary()]
+        of_bytes = [f"{self.log.name}: {remark}" for remark in self.counts.byte_remarks()]
+        return [*self.log.warnings, *of_bytes, *self.log.summary()]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Read(Stream):
     """The examples of one file, all in memory."""
 
@@ -122,43 +129,42 @@ class Reader:
     """
 
 
-@dataclass
+@dataclass(frozen=True)
 class File:
-    """An opened file, ready to be read."""
+    """An opened file, and how it is to be read."""
 
-    source: Source
-    form: Form
+    rows: RowFile
     reader: Reader
     chosen: Columns
+    """The columns that options name."""
     options: ReadOptions
     log: BadRowLog
 
-    def table(self) -> Table:
-        """Read the file as a table, and complete `chosen` with the columns of the training file."""
-        hint, is_plain_text = self.options.hint, self.form == "text"
+    def table(self, form: Form | None = None) -> LabelledTable:
+        """Return the rows of the file as a table; `form` replaces the format that was detected."""
+        rows = self.rows if form is None else replace(self.rows, form=form)
+        hint, is_plain_text = self.options.hint, rows.form == "text"
         if is_plain_text and not self.options.require_labels:
             tabs = self.options.format is not None or self.reader.words
-            table = plain_text(self.source, hint.text2 is not None, tabs, self.log)
-        else:
-            names = [*self.chosen.names(), *hint.names()]
-            table = read_table(self.source, "tsv" if is_plain_text else self.form, names, self.log)
-        self.chosen = self.chosen.or_of(hint, table.columns)
+            return self.table_of(plain_text(rows.lines, hint.text2 is not None, tabs, self.log))
+        named = [*self.chosen.names(), *hint.names()]
+        return self.table_of(read_table(rows, named, self.log, kept=True))
+
+    def table_of(self, table: Table) -> LabelledTable:
+        """Return a table as one of labelled rows, with the columns of the training file where no
+        option names one.
+        """
+        chosen, split = self.chosen.or_of(self.options.hint, table.columns), None
         if self.options.require_labels:
             rows = table.sample()
-            table.split = find_parts(table.columns, rows)
-            if (fold := find_folds(table.columns, rows)) and fold not in self.chosen.names():
+            split = find_parts(table.columns, rows)
+            if (fold := find_folds(table.columns, rows)) and fold not in chosen.names():
                 self.log.warn(
                     f"the column {shorten(fold)} has numbers of folds, which are not read: the "
                     "rows of all folds are read alike. To hold out a fold, write it to a file of "
                     "its own: --dev FILE"
                 )
-        return table
-
-    def label(self, table: Table, what: str, used: Sequence[str | None] = ()) -> str | None:
-        """Return the column of labels, or None if labels are not read."""
-        if not self.options.require_labels:
-            return None
-        return table.find(self.chosen.label, what, "--label", used)
+        return LabelledTable(**vars(table), file=self, chosen=chosen, split=split)
 
     def refuse_unused(self, used: Sequence[str], form: str) -> None:
         """Raise DataError if an option names a column that this format does not use."""
@@ -170,19 +176,114 @@ class File:
                 what = f"--{name} {value} names a column, but {self.log.name} is read {form}"
                 raise DataError(f"{what}, which does not use it; leave the option out")
 
+    def stream(self, examples: Iterable[Example], columns: Columns, format: str) -> Stream:
+        """Return the stream of `examples`."""
+        return Stream(examples, columns, format, self.log, self.rows.counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTable(Table):
+    """A table of labelled rows."""
+
+    file: File
+    chosen: Columns
+    """The columns that options name, completed with those of the training file."""
+    split: str | None = None
+    """The column that says which rows are for training, and which for evaluation."""
+    parts: dict[int, str] = field(default_factory=dict)
+    """The part of the data set (train, dev or test) of the row at each line; empty without
+    `split`.
+    """
+
+    @property
+    def options(self) -> ReadOptions:
+        """How the file is read."""
+        return self.file.options
+
+    def error(self, what: str, option: str) -> DataError:
+        """Return the error for a table that has `what`, with the options that name its columns."""
+        if self.shown and self.chosen == Columns():
+            option = "--text COLUMN --label"
+        return super().error(what, option)
+
+    def label(self, what: str, used: Sequence[str | None] = ()) -> str | None:
+        """Return the column of labels, or None if labels are not read."""
+        if not self.options.require_labels:
+            return None
+        return self.find(self.chosen.label, what, "--label", used)
+
     def stream(
-        self, examples: Iterable[Example], columns: Columns, form: Table | str, *more: str
+        self,
+        examples: Iterable[Example],
+        columns: Columns,
+        *more: str,
+        beside: Sequence[str | None] = (),
     ) -> Stream:
-        """Return the stream of `examples`. `form` describes the format, or is the table whose
-        `columns`, and `more` columns, were read.
+        """Return the stream of `examples`, for which `columns` and `more` are read, and `beside`
+        them those that say where a row belongs.
         """
-        if not isinstance(form, Table):
-            return Stream(examples, columns, form, self.log, self.source)
-        read = ", ".join([*columns.names(), *more])
-        title = f"{form.format} with the columns {read}"
-        if form.unread:
-            title += f"; not read: {', '.join(map(str, form.unread[:20]))}"
-            title += f" and {len(form.unread) - 20} more" if len(form.unread) > 20 else ""
-        stream = Stream(examples, columns, title, self.log, self.source)
-        stream.parts, stream.split = form.parts, form.split or ""
-        return stream
+        read = [*columns.names(), *more]
+        format = f"{self.format} with the columns {', '.join(read)}"
+        used = {*read, *beside, self.id(read), self.split}
+        if unread := [name for name in self.columns if name and name not in used]:
+            format += f"; not read: {', '.join(unread[:20])}"
+            format += f" and {len(unread) - 20} more" if len(unread) > 20 else ""
+        stream = self.file.stream(examples, columns, format)
+        return replace(stream, parts=self.parts, split=self.split)
+
+    def examples(
+        self, columns: Sequence[str | None], make: Callable[[Row, str, int], E | None]
+    ) -> Iterator[E]:
+        """Return an iterator of what `make` returns for each row, without rows for which it is
+        None.
+
+        `make` is given the values of `columns`, the row's id ("" if it has none) and its line. A
+        row for which it raises `BadValue` is a bad row, unless all of `columns` are empty there and
+        the log skips such rows.
+        """
+        names = [name for name in columns if name is not None]
+        id_ = self.id(names)
+        names += [id_] if id_ else []
+        split = None if self.split in names else self.split
+        rows = self.rows([*names, split] if split else names)
+        for line, values in rows:
+            part = "" if split is None else part_of(values.pop())
+            row: Row = dict(zip(names, values, strict=True))
+            identifier = row.get(id_)
+            try:
+                if part is None:
+                    expected = "train, dev or test"
+                    raise BadValue(f"unknown value in the column {split}", "", expected)
+                example = make(row, "" if identifier is None else str(identifier), line)
+            except BadValue as error:
+                read = (value for name, value in row.items() if name != id_)
+                is_empty = not any(str(value or "").strip() for value in read)
+                if is_empty and self.log.skips_empty:
+                    self.log.skipped.add(line, "empty row")
+                else:
+                    self.log.bad(line, *error.args)
+                continue
+            if example is not None:
+                if part:
+                    self.parts[line] = part
+                yield example
+
+
+def read_text(row: Row, column: str | None) -> str:
+    """Return a text of a row; raise BadValue if it is empty, missing or not a text."""
+    value = row[column]
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+        value = str(value)
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        raise BadValue("empty text", f"column {shorten(column)}", "a text")
+    if not isinstance(value, str):
+        came = f"a {type(value).__name__} in the column {shorten(column)}"
+        raise BadValue("text of a wrong type", came, "a string")
+    return value
+
+
+def other_kind(name: str, what: str, kind: str) -> DataError:
+    """Return the error for a file that is for classification, and not for this kind of task."""
+    error = DataError(f"{name} has {what}; this looks like classification, not {kind}")
+    error.retry = (kind, "classification")
+    return error

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.errors import DataError
-from bertwright.labelled.source import Rows, lines_of, texts_in
-from bertwright.labelled.tables.parts import part_of
-from bertwright.rows.lines import ByteCounts
-from bertwright.rows.open import open_bytes
+from bertwright.rows.lines import ByteCounts, read_text
+from bertwright.rows.open import open_bytes, suffix_of
+from bertwright.rows.parts import part_of
+from bertwright.rows.read import MemoryRows
+from bertwright.text.corpus.find import TEXT_SUFFIXES
 
 _UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
 
 
-def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
+def texts_of_folder(folder: Path, *, label: bool) -> MemoryRows | None:
     """Return the texts of a folder's `.txt` files, or None if it has none.
 
     With `label`, the label of `FOLDER/pos/7.txt` is `pos`.
@@ -29,7 +30,7 @@ def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
             the test set.
     """
     rows: list[dict[str, Any]] = []
-    report = ByteCounts()
+    counts = ByteCounts()
     left_out = Counter[str]()
     paths = texts_in(folder)
     if label:
@@ -45,8 +46,9 @@ def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
         if label and parts[0].lower() in _UNLABELLED:
             left_out[parts[0]] += 1
             continue
-        lines = lines_of(open_bytes(path), str(path), report)
-        row = {"text": "\n".join(lines).strip(), "id": "/".join(parts)}
+        with open_bytes(path) as stream:
+            text = "".join(read_text(stream, str(path), counts)).strip()
+        row = {"text": text, "id": "/".join(parts)}
         rows.append(row | ({"label": parts[0]} if label else {}))
     if not rows:
         return None
@@ -54,7 +56,7 @@ def texts_of_folder(folder: Path, *, label: bool) -> Rows | None:
         f"{count:,} left out, in the folder {name!r} of texts without a class"
         for name, count in left_out.items()
     ]
-    return Rows(str(folder), rows, report, tuple(warnings))
+    return MemoryRows(str(folder), rows, counts, tuple(warnings))
 
 
 def _refuse_parts(folder: Path, paths: list[Path]) -> None:
@@ -70,3 +72,18 @@ def _refuse_parts(folder: Path, paths: list[Path]) -> None:
             f"{', '.join(names)}. Pass each by itself: --train {folder / train} "
             f"--dev {folder / other}"
         )
+
+
+def texts_in(folder: Path) -> list[Path]:
+    """Return the text files of a folder, without hidden files and those in hidden folders."""
+    paths = [path for path in folder.rglob("*") if suffix_of(path) in TEXT_SUFFIXES]
+    return sorted(path for path in paths if "/." not in f"/{path.relative_to(folder).as_posix()}")
+
+
+def refuse_missing(path: str) -> None:
+    """Raise DataError early if a file does not exist. An existing file is not opened, because
+    reading from a pipe would lose its content; `-` (standard input) is not checked.
+    """
+    exists = texts_in(Path(path)) if Path(path).is_dir() else Path(path).exists()
+    if path != "-" and not exists:
+        open_bytes(Path(path)).close()

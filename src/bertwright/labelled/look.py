@@ -10,15 +10,16 @@ from pathlib import Path
 from bertwright.config.finetune import TaskFilesConfig, label_map
 from bertwright.config.task import Form
 from bertwright.labelled.choices import CHOICES
+from bertwright.labelled.columns import Columns, make_columns
 from bertwright.labelled.file import Reader, ReadOptions
+from bertwright.labelled.folders import refuse_missing
 from bertwright.labelled.read import stream_examples
 from bertwright.labelled.similarities import PAIRS
-from bertwright.labelled.source import BadRowLog, refuse_missing
 from bertwright.labelled.squad import ANSWERS
-from bertwright.labelled.tables.columns import Columns, make_columns
-from bertwright.labelled.tables.table import open_form, read_table
-from bertwright.labelled.tags import TAGS
+from bertwright.labelled.tagging import TAGS
 from bertwright.labelled.texts import CLASSES, NUMBERS, TARGETS
+from bertwright.rows.bad_rows import BadRowLog
+from bertwright.rows.read import open_rows, read_table
 
 READERS: dict[str, Reader] = {
     "classification": CLASSES,
@@ -58,13 +59,13 @@ def look_at(kind: str, files: TaskFilesConfig) -> None:
 
 def look_for_columns(path: str, columns: Columns, form: Form | None) -> None:
     """Raise DataError if a table lacks a column that an option names."""
-    names = [("--text", columns.text), ("--text2", columns.text2), ("--label", columns.label)]
-    named = [(option, name) for option, name in names if name is not None]
+    options = {"--text": columns.text, "--text2": columns.text2, "--label": columns.label}
+    named = {option: name for option, name in options.items() if name is not None}
     if named and _is_small(path):
-        source, form = open_form(Path(path), [name for _, name in named], form)
-        if form in ("csv", "jsonl"):
-            table = read_table(source, form, [name for _, name in named], BadRowLog(source.name))
-            for option, name in named:
+        file = open_rows(Path(path), [*named.values()], form)
+        if file.form in ("csv", "jsonl"):
+            table = read_table(file, [*named.values()], BadRowLog(file.name))
+            for option, name in named.items():
                 table.named(name, option)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bertwright.errors import DataError, listed, shorten
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import (
     ChoiceExample,
     Example,
@@ -21,16 +22,15 @@ from bertwright.labelled.examples import (
 )
 from bertwright.labelled.file import File, Read, Reader, ReadOptions, Stream
 from bertwright.labelled.folders import texts_of_folder
-from bertwright.labelled.source import BadRowLog, Rows
-from bertwright.labelled.tables.columns import Columns
-from bertwright.labelled.tables.label_names import warn_of_spellings
-from bertwright.labelled.tables.table import open_form
+from bertwright.labelled.label_names import warn_of_spellings
 from bertwright.labelled.unlabelled import without_unlabelled
+from bertwright.rows.bad_rows import BadRowLog
 from bertwright.rows.open import name_of
+from bertwright.rows.read import MemoryRows, open_rows
 
 
 def read_examples(
-    path: Path | str | Rows,
+    path: Path | str | MemoryRows,
     reader: Reader,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     options: ReadOptions = ReadOptions(),  # noqa: B008
@@ -53,9 +53,13 @@ def read_examples(
         summary = " ".join(stream.log.summary())
         raise DataError(f"{stream.log.name} has no example. {summary}".strip())
     warn_of_labels(examples, reader, stream, options)
-    if any(isinstance(each, SpanExample) and each.answers == () for each in examples):
-        stream.unanswerable = True
-    return Read(**{**vars(stream), "examples": examples})
+    unanswered = any(isinstance(each, SpanExample) and each.answers == () for each in examples)
+    known = {
+        **vars(stream),
+        "examples": examples,
+        "unanswerable": stream.unanswerable or unanswered,
+    }
+    return Read(**known)
 
 
 def warn_of_labels(
@@ -93,7 +97,7 @@ def _label_of(example: Example) -> Hashable:
 
 
 def stream_examples(
-    path: Path | str | Rows, reader: Reader, columns: Columns, options: ReadOptions
+    path: Path | str | MemoryRows, reader: Reader, columns: Columns, options: ReadOptions
 ) -> Stream:
     """Return the examples of a file as a stream, which may be empty.
 
@@ -107,17 +111,16 @@ def stream_examples(
         raise DataError(
             f"{path} is a folder; expected a file, or for classification {path}/CLASS/FILE.txt"
         )
-    name = path.name if isinstance(path, Rows) else name_of(path)
+    name = path.name if isinstance(path, MemoryRows) else name_of(path)
     log = BadRowLog(name, options.bad_rows, skips_empty=not options.require_labels)
-    for warning in path.warnings if isinstance(path, Rows) else ():
+    for warning in path.warnings if isinstance(path, MemoryRows) else ():
         log.warn(warning)
     if not options.require_labels:
         options = replace(options, hint=replace(options.hint, label=None, labels=()))
     named = [*columns.names(), *options.hint.names()]
     if reader.words:  # numbers are columns of words and tags, not of a table of texts
         named = [name for name in named if not name.isdecimal()]
-    source, form = open_form(path, named, options.format)
-    file = File(source, form, reader, columns, options, log)
+    file = File(open_rows(path, named, options.format), reader, columns, options, log)
     if not options.require_labels:
         file.refuse_unused(("text", "text2"), "without labels")
     return reader.read(file)

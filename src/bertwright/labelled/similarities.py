@@ -19,23 +19,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bertwright.errors import shorten
+from bertwright.errors import DataError, shorten
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SimilarityExample
-from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadValue
-from bertwright.labelled.tables.columns import NAMES, Columns, plain
-from bertwright.labelled.tables.table import Row, Table, read_text
+from bertwright.labelled.file import File, LabelledTable, Reader, Row, Stream, read_text
+from bertwright.rows.bad_rows import BadValue
+from bertwright.rows.columns import NAMES, Rows, plain
 
 _NUMBERED = re.compile(r"(hard_)?negatives?_?\d+")
 _WORD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _SCORES = ("score", "scores", "relatedness_score", "similarity_score", "similarity")
 _DOCUMENTS = ("document_id", "doc_id")
-Rows = Callable[[Sequence[str]], Iterator[tuple[int, list[Any]]]]
 _TRUE = {"true": 1.0, "false": 0.0}
 
 
@@ -43,8 +42,8 @@ def read_similarities(file: File) -> Stream:
     """Read a table of pairs of texts, with their hard negatives, scores or classes."""
     table = _a_pair_a_row(file.table())
     needs = file.options.require_labels
-    chosen = file.chosen
-    text, text2 = _pair(table, file)
+    chosen = table.chosen
+    text, text2 = _pair(table)
     table = replace(table, rows=partial(_rows_of_lists, table.rows, text2))
     label = None
     if needs:
@@ -74,11 +73,11 @@ def read_similarities(file: File) -> Stream:
         renamed = names.get(str(row[label]).strip(), names.get(shortest, value))
         return replace(example, label=_value(renamed), is_score=plain(label) in _SCORES)
 
-    read = [*columns.names(), *([] if document is None else [document])]
-    return file.stream(table.examples(read, make), columns, table)
+    read = [*columns.names(), document]
+    return table.stream(table.examples(read, make), columns, beside=[document])
 
 
-def _a_pair_a_row(table: Table) -> Table:
+def _a_pair_a_row(table: LabelledTable) -> LabelledTable:
     """Return a table of `{"set": [...]}` as one of anchors and lists of positives."""
     if [plain(name) for name in table.columns] != ["set"]:
         return table
@@ -86,7 +85,7 @@ def _a_pair_a_row(table: Table) -> Table:
     if not all(isinstance(cell, list) for (cell,) in table.sample()):
         return table
 
-    def rows(names: Sequence[str]) -> Iterator[tuple[int, list[Any]]]:
+    def rows(names: Sequence[str], complete: bool = False) -> Iterator[tuple[int, list[Any]]]:
         for line, (cell,) in table.rows([name]):
             texts = cell if isinstance(cell, list) else [cell]
             row = {"anchor": texts[0] if texts else None, "positive": texts[1:]}
@@ -96,19 +95,19 @@ def _a_pair_a_row(table: Table) -> Table:
 
 
 def _rows_of_lists(
-    rows: Rows, column: str, names: Sequence[str]
+    rows: Rows, column: str, names: Sequence[str], complete: bool = False
 ) -> Iterator[tuple[int, list[Any]]]:
     """Yield a row for each text of a column of lists of texts."""
     at = names.index(column)
-    for line, values in rows(names):
+    for line, values in rows(names, complete):
         cell = values[at]
         for each in (cell or [None]) if isinstance(cell, list) else [cell]:
             yield line, [*values[:at], each, *values[at + 1 :]]
 
 
-def _pair(table: Table, file: File) -> tuple[str, str]:
+def _pair(table: LabelledTable) -> tuple[str, str]:
     """Return the columns of the two texts: those that options name, or a pair with known names."""
-    chosen = file.chosen
+    chosen = table.chosen
     if not chosen.texts():
         named = {plain(name): name for name in table.columns}
         for first, second in NAMES["similar pairs"]:
@@ -117,12 +116,16 @@ def _pair(table: Table, file: File) -> tuple[str, str]:
         if table.columns in (["1", "2"], ["1", "2", "3"]) and chosen.label is None:
             texts = _texts_of(table)
             if names := _probable_header(table):
-                table.guess = ("--text", names[0], "--text2", names[1])
-            elif texts == table.columns:
+                raise DataError(
+                    f"{table.name} has no known names of columns; its first line seems to name "
+                    f"them. Name the two texts: --text {names[0]} --text2 {names[1]}",
+                    ("--text", names[0], "--text2", names[1]),
+                )
+            if texts == table.columns:
                 what = "texts that belong together" + (
                     ", and column 3 of hard negatives" if len(texts) == 3 else ""
                 )
-                file.log.warn(f"it has no names of columns; columns 1 and 2 are read as {what}")
+                table.log.warn(f"it has no names of columns; columns 1 and 2 are read as {what}")
                 return "1", "2"
     if chosen.text is None or chosen.text2 is None:
         if not chosen.texts():
@@ -133,7 +136,7 @@ def _pair(table: Table, file: File) -> tuple[str, str]:
     return table.named(chosen.text, "--text"), table.named(chosen.text2, "--text2")
 
 
-def _probable_header(table: Table) -> list[str]:
+def _probable_header(table: LabelledTable) -> list[str]:
     """Return the first row if it has one ASCII word a cell, as names of columns are, and a later
     cell has several words.
     """
@@ -143,7 +146,7 @@ def _probable_header(table: Table) -> list[str]:
     return names if several and all(map(_WORD.fullmatch, names)) else []
 
 
-def _texts_of(table: Table) -> list[str]:
+def _texts_of(table: LabelledTable) -> list[str]:
     """Return the columns that hold texts: no numbers, and few that repeat, as labels do."""
     sample = table.sample()
     found = []
@@ -155,7 +158,7 @@ def _texts_of(table: Table) -> list[str]:
     return found
 
 
-def _negatives(table: Table, chosen: Columns, used: list[str | None]) -> tuple[str, ...]:
+def _negatives(table: LabelledTable, chosen: Columns, used: list[str | None]) -> tuple[str, ...]:
     """Return the columns of hard negatives: those that options name, or that have known names; the
     third text of a file without names of columns.
     """

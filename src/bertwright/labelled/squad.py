@@ -6,39 +6,39 @@ CMRC 2018 has the form of SQuAD. `answer_start` counts characters of the passage
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from bertwright.errors import DataError, shorten
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SpanExample
-from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadValue
-from bertwright.labelled.tables.columns import Columns
-from bertwright.labelled.tables.table import Row, Table, read_text
+from bertwright.labelled.file import File, LabelledTable, Reader, Row, Stream, read_text
+from bertwright.rows.bad_rows import BadValue
+from bertwright.rows.json import objects_table
 
 
 def read_span(file: File) -> Stream:
     """Read the questions of SQuAD JSON or of a table."""
     table = file.table()
+    questions: list[Row] = []
     is_squad = "paragraphs" in table.columns and "question" not in table.columns
     if is_squad:
         file.refuse_unused((), "as SQuAD JSON")
-        file.source.json, file.form = _questions(table), "json"
-        table = file.table()
-        table.format, file.log.unit = "SQuAD JSON", "question"
-    question = table.find(file.chosen.text, "questions", "--text")
-    context = table.find(file.chosen.text2, "passages", "--text2")
-    columns = Columns(question, context, file.label(table, "answers"))
-    examples = _examples(file, table, columns)
-    if is_squad:
-        table.unread = ()  # what SQuAD's questions have besides is of no use here
-    stream = file.stream(examples, columns, table)
-    stream.unanswerable = is_squad and any(
-        row.get("is_impossible") is True for row in file.source.json
-    )
-    return stream
+        questions = _questions(table)
+        table = replace(file.table_of(objects_table(questions, file.log)), format="SQuAD JSON")
+        file.log.unit = "question"
+    question = table.find(table.chosen.text, "questions", "--text")
+    context = table.find(table.chosen.text2, "passages", "--text2")
+    columns = Columns(question, context, table.label("answers"))
+    title = table.known("titles", "--label")
+    examples = _examples(table, columns, title)
+    # what SQuAD's questions have besides is of no use here
+    beside = table.columns if is_squad else [title]
+    stream = table.stream(examples, columns, beside=beside)
+    return replace(stream, unanswerable=any(row.get("is_impossible") is True for row in questions))
 
 
-def _questions(table: Table) -> list[Row]:
+def _questions(table: LabelledTable) -> list[Row]:
     """Return a row for each entry of `qas`, with the title and passage it belongs to."""
     try:
         rows = [
@@ -54,9 +54,8 @@ def _questions(table: Table) -> list[Row]:
     return [row | {"answers": []} if row.get("is_impossible") is True else row for row in rows]
 
 
-def _examples(file: File, table: Table, columns: Columns) -> Iterator[SpanExample]:
-    title = table.known("titles", "--label")
-    log, policy = file.log, file.options.wrong_answers
+def _examples(table: LabelledTable, columns: Columns, title: str | None) -> Iterator[SpanExample]:
+    log, policy = table.log, table.options.wrong_answers
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
         question = read_text(row, columns.text)

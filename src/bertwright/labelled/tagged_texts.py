@@ -13,12 +13,12 @@ from itertools import chain, pairwise
 from typing import Any
 
 from bertwright.errors import shorten
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue
-from bertwright.labelled.tables.columns import NAMES, Columns, plain
-from bertwright.labelled.tables.several_labels import list_of_text
-from bertwright.labelled.tables.table import Row, Table, read_text
+from bertwright.labelled.file import LabelledTable, Row, Stream, read_text
+from bertwright.labelled.several_labels import list_of_text
+from bertwright.rows.bad_rows import BadRowLog, BadValue
+from bertwright.rows.columns import NAMES, plain
 from bertwright.text.tokenizer.normalize import is_chinese, is_punctuation
 
 _FIELDS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type", "tag", "entity"))
@@ -26,18 +26,20 @@ _MARK = re.compile("[\u3001-\u303f\uff01-\uff65]")
 """Unicode blocks of Chinese and Japanese punctuation: 。、「」 and full- or half-width forms."""
 
 
-def read_lists(file: File, table: Table) -> Stream:
+def read_lists(table: LabelledTable) -> Stream:
     """Read the sentences of a table of words or texts.
 
     Rows with the same `document` are each other's context. A text is split into words, whose tags
     follow from the entities marked in it.
     """
-    log, names = file.log, {*map(plain, table.columns)}
+    log, names = table.log, {*map(plain, table.columns)}
     # if entities are marked in texts, lists of words such as Prodigy's `tokens` have no tags
     marked = names & {"entities", "spans"} and not names & {*chain(*NAMES["tags"])}
-    words = table.find(file.chosen.text, "texts or words" if marked else "words or texts", "--text")
+    words = table.find(
+        table.chosen.text, "texts or words" if marked else "words or texts", "--text"
+    )
     what = "entities or tags" if plain(words) in chain(*NAMES["texts"]) else "tags"
-    label = file.label(table, what, [words])
+    label = table.label(what, [words])
     columns = Columns(words, None, label)
     document = table.known("documents", "--text")
     answer = "answer" if label is not None and "answer" in table.columns else None
@@ -67,7 +69,8 @@ def read_lists(file: File, table: Table) -> Stream:
             raise BadValue("sentence with a ragged line", came, "a tag for each word")
         return TaggingExample(tokens, tags, number, id=id_, line=line)
 
-    return file.stream(table.examples([words, label, document, answer], make), columns, table)
+    examples = table.examples([words, label, document, answer], make)
+    return table.stream(examples, columns, beside=[document, answer])
 
 
 def as_list(value: Any) -> Any:

@@ -1,10 +1,8 @@
 """Read tagged words from CoNLL columns, CoNLL-U and tables of words, one word a line or row.
 
 - CoNLL columns (CoNLL 2000 and 2003) are separated by tabs if every line has one, else by blanks.
-- A line may also be a whole sentence, `w w w TAB t t t` (Resume-NER).
 - Lines before a sentence that begin with `#` and lack the columns of a word are comments
   (MultiCoNER).
-- If the first column holds entity tags, the words are in the second (MIT's restaurants and movies).
 - If the first column numbers the words of a sentence, the second holds the words and all lines that
   begin with `#` are comments: CoNLL-U (Nivre et al. 2020), GermEval 2014. Ranges (`1-2`) and empty
   nodes (`1.1`) of CoNLL-U are skipped. The last column of GermEval has the names within names, so
@@ -17,17 +15,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, groupby, zip_longest
+from itertools import chain, groupby
 from pathlib import Path
 from shlex import quote
 
 from bertwright.errors import DataError, listed, shorten
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import TaggingExample
-from bertwright.labelled.file import File, Stream
-from bertwright.labelled.source import BadRowLog, BadValue, Source, other_kind
-from bertwright.labelled.tables.columns import NAMES, Columns, plain
-from bertwright.labelled.tables.parts import part_of
-from bertwright.labelled.tables.table import WRONG_WIDTH, Table
+from bertwright.labelled.file import File, LabelledTable, Stream, other_kind
+from bertwright.rows.bad_rows import BadRowLog, BadValue
+from bertwright.rows.columns import NAMES, plain
+from bertwright.rows.lines import TextLines
+from bertwright.rows.parts import part_of
+from bertwright.rows.tables import WRONG_WIDTH
 
 _BLANKS = re.compile(r"[ \t]+")
 _NUMBER = re.compile(r"(\d+)([-.]\d+)?")  # numbers a word, a range of words, or an empty node
@@ -45,6 +45,11 @@ _CONLL_2012 = (
     'if (n ~ /^\\(/) {{e = n; gsub(/[(*)]/, "", e); t = "B-" e}} else t = e ? "I-" e : "O"; '
     'print $4 "\\t" t; if (n ~ /\\)$/) e = ""}}\' {quoted} > {new}'
 )
+_SENTENCES = (
+    "{name} has a sentence and its tags in each line; expected a word and its tag. Write them so: "
+    'awk -F\'\\t\' \'{{n = split($1, w, " "); split($2, t, " "); for (i = 1; i <= n; i++) '
+    'print w[i] "\\t" t[i]; print ""}}\' {quoted} > {new}'
+)
 _Word = tuple[tuple[int, int], int, list[str]]  # sentence and document by number, line, cells
 
 
@@ -57,8 +62,6 @@ class ColumnLayout:
     """The number of columns of a line; other lines are ragged."""
     names: tuple[str, ...] = ()
     """The names of the columns, from the first line or from CoNLL-U; empty if there are none."""
-    a_line: bool = False
-    """Whether each line is a sentence: its words, a tab, its tags."""
     word: int = 0
     """The index of the column of words, from 0."""
     numbered: bool = False
@@ -77,7 +80,7 @@ class ColumnLayout:
         """
         if line[:1] != "#" or self.numbered:
             return line[:1] == "#"
-        if not begins or self.a_line:
+        if not begins:
             return False
         cells = _split(line, self.tabs)
         if len(cells) != self.width:
@@ -88,16 +91,16 @@ class ColumnLayout:
         )
 
 
-def read_conll(file: File) -> Stream:
-    """Read the sentences of CoNLL columns, CoNLL-U, or one sentence a line."""
+def read_conll(file: File, *, universal: bool = False) -> Stream:
+    """Read the sentences of CoNLL columns, or of CoNLL-U if `universal` or if they look like it."""
     file.refuse_unused(("text", "label"), "with one word a line")
-    layout = _layout(file.source, file.form == "conllu")
-    if file.options.require_labels and _are_texts(file.source, layout):
+    lines = file.rows.lines
+    layout = _layout(lines, universal)
+    if file.options.require_labels and _are_texts(lines, layout):
         raise other_kind(file.log.name, "a text in each line and no words", "tagging")
     layout, tag = _chosen_columns(file, layout)
     columns = [layout.word]
     form = "CoNLL-U" if layout.universal else f"CoNLL columns ({layout.width})"
-    form = "a sentence a line: words, a tab, tags" if layout.a_line else form
     if layout.word != layout.usual_word:
         form += (
             f", words in column {layout.names[layout.word] if layout.names else layout.word + 1}"
@@ -106,7 +109,7 @@ def read_conll(file: File) -> Stream:
         columns.append(tag)
         form += f", tags in column {layout.names[tag] if layout.names else tag + 1}"
     check = partial(_check, layout, columns[1:])
-    examples = _sentences(_words(file.source, layout, file.log), columns, file.log, check)
+    examples = _sentences(_words(lines, layout, file.log), columns, file.log, check)
     chosen = file.chosen
     if layout.word != layout.usual_word:  # for files that are read like this one
         label = file.chosen.label or (None if tag is None else str(tag + 1))
@@ -114,19 +117,20 @@ def read_conll(file: File) -> Stream:
     return file.stream(examples, chosen, form)
 
 
-def _are_texts(source: Source, layout: ColumnLayout) -> bool:
+def _are_texts(source: TextLines, layout: ColumnLayout) -> bool:
     """Return whether the lines are texts with labels: most have blanks where words are, and no
     blank line separates sentences.
     """
-    if not layout.tabs or layout.a_line or layout.width < 2 or layout.universal:
+    if not layout.tabs or layout.width < 2 or layout.universal:
         return False
-    lines = source.head[: len(source.head) - source.head[::-1].index(_not_blank(source)[-1])]
+    head = [*source.head]
+    lines = head[: len(head) - head[::-1].index(_not_blank(source)[-1])]
     rows = [line.split("\t") for line in lines[bool(layout.names) :]]
     texts = [row for row in rows if len(row) == layout.width and " " in row[layout.word].strip()]
     return all(map(str.strip, lines)) and 2 * len(texts) > len(rows)
 
 
-def _layout(source: Source, universal: bool = False) -> ColumnLayout:
+def _layout(source: TextLines, universal: bool = False) -> ColumnLayout:
     """Return the layout of the first lines. They are CoNLL-U with `universal`, or if there are ten
     columns with numbered words.
     """
@@ -139,20 +143,27 @@ def _layout(source: Source, universal: bool = False) -> ColumnLayout:
     lines = [line for line in lines if line[0] != "#"] or lines
     tabs = all("\t" in line for line in lines)
     rows = [_split(line, tabs) for line in lines]
+    sentences = [row for row in rows if len(row) == 2 and all(" " in cell for cell in row)]
+    if tabs and 2 * len(sentences) > len(rows) and all(map(_are_as_many, sentences)):
+        name, new = source.name, f"{Path(source.name).stem}-words.conll"
+        raise DataError(_SENTENCES.format(name=name, quoted=quote(name), new=quote(new)))
     word = _word_of_header(rows[0])
     body = rows[word is not None :]
     counts = [row[0] for row in body if len(row) > 2 and _NUMBER.fullmatch(row[0])]
     numbered = len(counts) == len(body) and "1" in counts and {*counts} != {"1"}
     if universal or (tabs and numbered and {*map(len, rows)} == {len(_UNIVERSAL)}):
-        return ColumnLayout(True, len(_UNIVERSAL), _UNIVERSAL, False, 1, True, True, usual_word=1)
-    sentences = [row for row in rows if len(row) == 2 and all(" " in cell for cell in row)]
-    a_line = tabs and 2 * len(sentences) > len(rows)
+        return ColumnLayout(True, len(_UNIVERSAL), _UNIVERSAL, 1, True, True, usual_word=1)
     names = () if word is None else tuple(rows[0])
     word = int(numbered) if word is None else word
-    width = 2 if a_line else len(rows[0])
+    width = len(rows[0])
     last = {row[-1] for row in body if len(row) == width}
     tags = frozenset(last if width > 1 and all(map(is_tag, last)) else ())
-    return ColumnLayout(tabs, width, names, a_line, word, numbered, usual_word=word, tags=tags)
+    return ColumnLayout(tabs, width, names, word, numbered, usual_word=word, tags=tags)
+
+
+def _are_as_many(row: Sequence[str]) -> bool:
+    words, tags = (cell.split() for cell in row)
+    return len(words) == len(tags)
 
 
 def _chosen_columns(file: File, layout: ColumnLayout) -> tuple[ColumnLayout, int | None]:
@@ -160,8 +171,8 @@ def _chosen_columns(file: File, layout: ColumnLayout) -> tuple[ColumnLayout, int
     read).
 
     Columns named by options come first. Otherwise, if the last column does not hold entity tags but
-    exactly one other column does, that column holds the tags, and the first of the others the
-    words.
+    exactly one other column does, that column holds the tags, unless it is that of the words, which
+    is an error.
     """
     options, chosen = file.options, file.chosen
     word = None if chosen.text is None else _column(layout, chosen.text)
@@ -169,33 +180,40 @@ def _chosen_columns(file: File, layout: ColumnLayout) -> tuple[ColumnLayout, int
         raise _no_column(file, layout, "words", chosen.text, "--text")
     if word is None and options.hint.text is not None and layout.width > 1:
         word = _column(layout, options.hint.text)  # as in training
-    if (
-        word is None
-        and chosen.label is None
-        and (entities := _entity_column(file, layout)) is not None
-    ):
-        others = [at for at in range(layout.width) if at != entities]
-        moved = layout.word == entities
-        layout = replace(layout, word=others[0] if moved else layout.word)
+    entities = _entity_column(file, layout)
+    if word is None and chosen.label is None and entities is not None:
+        if entities == layout.word:
+            raise _other_order(file, layout, entities)
         if options.require_labels:
-            column, words = entities + 1, layout.word + 1
-            other = f"--text {column} --label {words}" if moved else f"--label {layout.width}"
+            column, last = entities + 1, layout.width
             file.log.warn(
-                f"column {column} has tags of entities and the last has not; taken are column "
-                f"{column} for the tags and column {words} for the words. If that is wrong: {other}"
+                f"column {column} has tags of entities and the last has not; taken is column "
+                f"{column} for the tags. If that is wrong: --label {last}"
             )
         return layout, entities if options.require_labels else None
     layout = layout if word is None else replace(layout, word=word)
     if not options.require_labels:
         return layout, None
     if chosen.label is None and word is not None and layout.width > 1:
-        entity = _entity_column(file, layout)
         others = [at for at in range(layout.numbered, layout.width) if at != word]
         hinted = _column(layout, options.hint.label or "")
         return layout, next(
-            at for at in (entity, hinted, others[-1]) if at is not None and at != word
+            at for at in (entities, hinted, others[-1]) if at is not None and at != word
         )
     return layout, _tag_index(file, layout)
+
+
+def _other_order(file: File, layout: ColumnLayout, entities: int) -> DataError:
+    """Return the error for tags of entities in the column where the words are expected."""
+    words = next(at for at in range(layout.width) if at != entities)
+    options: tuple[str, ...] = ("--text", str(words + 1))
+    if file.options.require_labels:
+        options += ("--label", str(entities + 1))
+    return DataError(
+        f"{file.log.name}: column {entities + 1} has tags of entities; expected the words there, "
+        f"and their tags last. Name the columns: {' '.join(options)}",
+        options,
+    )
 
 
 def _column(layout: ColumnLayout, name: str) -> int | None:
@@ -211,7 +229,7 @@ def _entity_column(file: File, layout: ColumnLayout) -> int | None:
     """Return the one column that holds only entity tags; None if there is not exactly one, or it is
     the last.
     """
-    if layout.width < 2 or layout.a_line or layout.universal or layout.names:
+    if layout.width < 2 or layout.universal or layout.names:
         return None
     matches = [at for at, values in enumerate(_values_of(file, layout)) if _are_entities(values)]
     return matches[0] if len(matches) == 1 and matches[0] != layout.width - 1 else None
@@ -221,7 +239,7 @@ def _values_of(file: File, layout: ColumnLayout) -> list[set[str]]:
     """Return the values of each column in the first lines."""
     rows = [
         cells
-        for line in _not_blank(file.source)
+        for line in _not_blank(file.rows.lines)
         if not line.startswith((_DOCUMENT, "#"))
         and len(cells := _split(line, layout.tabs)) == layout.width
     ]
@@ -248,7 +266,7 @@ def _no_column(file: File, layout: ColumnLayout, what: str, name: str, option: s
     )
 
 
-def _not_blank(source: Source) -> list[str]:
+def _not_blank(source: TextLines) -> list[str]:
     return [line for line in source.head if line.strip(" \t")]
 
 
@@ -306,9 +324,9 @@ def _has_nested(file: File, layout: ColumnLayout) -> bool:
     return _are_entities(outer) and all(map(is_tag, inner)) and not file.options.hint.label
 
 
-def _words(source: Source, layout: ColumnLayout, log: BadRowLog) -> Iterator[_Word]:
+def _words(source: TextLines, layout: ColumnLayout, log: BadRowLog) -> Iterator[_Word]:
     sentence, document, is_new, begins = 0, 0, True, True
-    for number, line in source.lines():
+    for number, line in source.numbered():
         is_comment = layout.is_comment(line, begins)
         begins = is_comment or not line.strip(" \t") or line.startswith(_DOCUMENT)
         if is_comment and not layout.numbered:
@@ -318,10 +336,6 @@ def _words(source: Source, layout: ColumnLayout, log: BadRowLog) -> Iterator[_Wo
             sentence, is_new = sentence + 1, True
         elif not line.strip(" \t"):
             sentence += 1
-        elif layout.a_line and tuple(line.split("\t")) != layout.names:
-            words, _, tags = (part.strip(" ").split(" ") for part in line.partition("\t"))
-            for word, tag in zip_longest(words, tags, fillvalue=""):
-                yield (number, 0), number, [word, tag]
         elif not is_comment:
             cells = _split(line, layout.tabs)
             other = _NUMBER.fullmatch(cells[0]) if layout.numbered else None
@@ -379,7 +393,7 @@ def _check(
         raise BadValue("sentence with a word without a tag", f"{name.upper()} is _", expected)
 
 
-def is_conll(source: Source, labels: Sequence[str] | None) -> bool:
+def is_conll(source: TextLines, labels: Sequence[str] | None) -> bool:
     """Return whether a file, whose name does not show its format, has one word per line and is not
     plain text.
 
@@ -402,20 +416,20 @@ def are_words(columns: Sequence[str]) -> bool:
     return all(names & {*chain(*NAMES[what])} for what in ("words", "sentences"))
 
 
-def read_words(file: File, table: Table) -> Stream:
+def read_words(table: LabelledTable) -> Stream:
     """Read the sentences of a table of words.
 
     A sentence begins where the value of its column, or that of the document, changes. Empty cells
     continue the sentence.
     """
-    log = file.log
-    has_words = file.chosen.text is not None or table.known("words", "--text")
+    log = table.log
+    has_words = table.chosen.text is not None or table.known("words", "--text")
     if not has_words and table.known("texts", "--text") and table.known("labels", "--label"):
         raise other_kind(log.name, f"texts and labels ({listed(table.columns)})", "tagging")
     # A skipped row might have begun a sentence, whose words would then join the sentence before it.
     log.never = WRONG_WIDTH
-    words = table.find(file.chosen.text, "words", "--text")
-    columns = Columns(words, None, file.label(table, "tags"))
+    words = table.find(table.chosen.text, "words", "--text")
+    columns = Columns(words, None, table.label("tags"))
     if table.known("sentences", "--text") is None:
         at = table.columns.index(words)
         code = "import csv; [print(*r, sep='\\t', end='\\n\\n' if r[%d] in ('.', '?') else '\\n')"
@@ -431,7 +445,7 @@ def read_words(file: File, table: Table) -> Stream:
     names = columns.names()
     split = None if table.split in (*names, sentences, document) else table.split
     more = [each for each in (document, split) if each is not None]
-    table_rows = table.read([*names, sentences, *more])
+    table_rows = table.rows([*names, sentences, *more])
 
     def rows() -> Iterator[_Word]:
         documents: dict[str, int] = {}
@@ -455,4 +469,4 @@ def read_words(file: File, table: Table) -> Stream:
             yield key, line, cells
 
     examples = _sentences(rows(), range(len(names)), log)
-    return file.stream(examples, columns, table, sentences)
+    return table.stream(examples, columns, sentences, beside=[document])

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from bertwright.errors import listed, shorten
+from bertwright.errors import DataError, listed, shorten
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import GenerationExample, Label, TextExample
-from bertwright.labelled.file import File, Reader, Stream
-from bertwright.labelled.source import BadValue, other_kind
-from bertwright.labelled.tables.columns import NAMES, Columns, plain
-from bertwright.labelled.tables.guess import guess_columns
-from bertwright.labelled.tables.label_names import known_label
-from bertwright.labelled.tables.several_labels import (
+from bertwright.labelled.file import File, LabelledTable, Reader, Row, Stream, other_kind, read_text
+from bertwright.labelled.label_names import known_label
+from bertwright.labelled.several_labels import (
     MARKS,
     LabelColumns,
     columns_of_zeros,
@@ -26,7 +25,8 @@ from bertwright.labelled.tables.several_labels import (
     joined_by,
     list_of_text,
 )
-from bertwright.labelled.tables.table import Row, Table, read_text
+from bertwright.rows.bad_rows import BadValue
+from bertwright.rows.columns import NAMES, plain
 
 _NO_LABEL = (["-1"], ["-1.0"], ["-"])
 """Labels that `without_unlabelled` leaves out unless they are classes."""
@@ -35,9 +35,8 @@ _NO_LABEL = (["-1"], ["-1.0"], ["-"])
 def read_texts(file: File) -> Stream:
     """Read texts, or pairs of texts, with their labels or numbers."""
     table = file.table()
-    _take_guessed_columns(table, file)
-    label = _label_columns(table, file)
-    columns = _columns(table, file, label)
+    label = _label_columns(table)
+    columns = _columns(table, label)
     gold = plain(columns.label or "") == "gold_label"
 
     def make(row: Row, id_: str, line: int) -> TextExample | None:
@@ -46,88 +45,63 @@ def read_texts(file: File) -> Stream:
         if label is None:
             return TextExample(text, text2, None, id_, line)
         if gold and row[columns.label] == "-":  # MNLI, SNLI
-            file.log.skipped.add(line, "the annotators did not agree (gold_label is '-')")
+            table.log.skipped.add(line, "the annotators did not agree (gold_label is '-')")
             return None
-        value = label.read(row, file, line)
+        value = label.read(row, table.log, line)
         if value is None and label.classes is not None:
             return None
-        return TextExample(text, text2, _label(value, file, line), id_, line)
+        return TextExample(text, text2, _label(value, table, line), id_, line)
 
-    stream = file.stream(table.examples(columns.names(), make), columns, table)
-    stream.classes = () if label is None else label.classes or ()
-    return stream
-
-
-def _take_guessed_columns(table: Table, file: File) -> None:
-    """Choose the columns of a two-column table by their values, and warn of it.
-
-    This happens only if neither an option nor a known name says which column is the label. For
-    other tables, the guess is stored for error messages.
-    """
-    if not file.options.require_labels:
-        return
-    numbers = file.reader.numbers
-    guess = guess_columns(table.columns, table.sample(), numbers=numbers)
-    table.guess = guess.options()
-    zeros = columns_of_zeros(table, [guess.text]) if guess.label is None else []
-    if zeros and file.reader.classes:
-        table.guess = (*table.guess, "--multi-label", "--label", *zeros)
-    free = [name for name in table.columns if plain(name) not in NAMES["ids"][0]]
-    chosen = file.chosen
-    if len(free) != 2 or chosen.label or chosen.labels or chosen.text2:
-        return
-    if guess.text is None or guess.label is None or chosen.text not in (None, guess.text):
-        return
-    if table.known("numbers" if numbers else "labels", "--label") is not None:
-        return
-    if chosen.text is None and table.known("texts", "--text") not in (None, guess.text):
-        return
-    at = table.columns.index(guess.label)
-    values = list(dict.fromkeys(str(row[at]).strip() for row in table.sample()))
-    text, label = (
-        name if name.isdecimal() else shorten(name) for name in (guess.text, guess.label)
-    )
-    file.log.warn(
-        f"no option and no known name says which column is the label; taken are column {text} for "
-        f"the text and column {label} for the label ({listed(values, 4)}). If that is wrong, name "
-        f"them: --text {guess.label} --label {guess.text}"
-    )
-    file.chosen = Columns(guess.text, None, guess.label)
+    stream = table.stream(table.examples(columns.names(), make), columns)
+    return replace(stream, classes=() if label is None else label.classes or ())
 
 
-def _label_columns(table: Table, file: File) -> LabelColumns | None:
+def _label_columns(table: LabelledTable) -> LabelColumns | None:
     """Return the columns of labels, or None if labels are not read."""
-    if not file.options.require_labels:
+    if not table.options.require_labels:
         return None
-    used = file.chosen.texts()
-    if file.options.multi_label:
-        return find_label_columns(table, file, used)
-    column = file.label(table, "numbers" if file.reader.numbers else "labels", used)
+    used, numbers = table.chosen.texts(), table.file.reader.numbers
+    if table.options.multi_label:
+        return find_label_columns(table, used)
+    if not numbers and table.chosen.label is None and not table.known("labels", "--label", used):
+        _refuse_columns_of_zeros(table, used)
+    column = table.label("numbers" if numbers else "labels", used)
     if column is None:
         return None
     at = table.columns.index(column)
     cells = [row[at] for row in table.sample()]
-    if file.reader.numbers:
+    if numbers:
         names = [cell for cell in cells if isinstance(cell, str) and _is_name(cell)]
         if 1 < len(names) == len(cells):
             shown = listed(list(dict.fromkeys(names)), 4)
             raise other_kind(table.name, f"the labels {shown} (column {column})", "regression")
     else:
-        if mark := joined_by(cells, file.options, MARKS + ","):
+        if mark := joined_by(cells, table.options, MARKS + ","):
             shown = shorten(next(cell for cell in cells if isinstance(cell, str) and mark in cell))
-            file.log.warn(
+            table.log.warn(
                 f"labels as {shown} are one class each; if {mark!r} joins several: --multi-label"
             )
     return LabelColumns((column,))
 
 
-def _columns(table: Table, file: File, label: LabelColumns | None) -> Columns:
+def _refuse_columns_of_zeros(table: LabelledTable, used: Sequence[str]) -> None:
+    """Raise DataError for a table with a column of 0 and 1 for each of several classes."""
+    if zeros := columns_of_zeros(table, used):
+        options = ("--multi-label", "--label", *zeros)
+        raise DataError(
+            f"{table.name} has no column of labels, but columns of 0 and 1, as for several classes "
+            f"a text: {listed(zeros)}. To read them: {' '.join(options[:2])} COLUMN COLUMN ...",
+            options,
+        )
+
+
+def _columns(table: LabelledTable, label: LabelColumns | None) -> Columns:
     """Return the columns of a classification or regression file.
 
     A single chosen text is not joined to a pair, even if its name is half of a known pair; the same
     holds if training used a single text.
     """
-    chosen, hint = file.chosen, file.options.hint
+    chosen, hint = table.chosen, table.options.hint
     labels = () if label is None else label.columns
     text2 = None if chosen.text2 is None else table.named(chosen.text2, "--text2")
     alone = chosen.texts() or (hint.text is not None and hint.text2 is None)
@@ -152,8 +126,8 @@ def read_targets(file: File) -> Stream:
     Alpaca's data, is both; an empty input is none.
     """
     table = file.table()
-    target = file.label(table, "targets", [file.chosen.text])
-    source = table.find(file.chosen.text, "sources", "--text", [target])
+    target = table.label("targets", [table.chosen.text])
+    source = table.find(table.chosen.text, "sources", "--text", [target])
     given = None
     if plain(source) == "instruction":
         given = table.known("inputs", "--text", [source, target])
@@ -167,18 +141,18 @@ def read_targets(file: File) -> Stream:
 
     examples = table.examples([source, target, given], make)
     more = [] if given is None else [given]
-    return file.stream(examples, Columns(source, None, target), table, *more)
+    return table.stream(examples, Columns(source, None, target), *more)
 
 
-def _label(value: Any, file: File, line: int) -> Label:
-    several, known = file.options.multi_label, file.options.labels
-    if file.reader.numbers:
+def _label(value: Any, table: LabelledTable, line: int) -> Label:
+    several, known = table.options.multi_label, table.options.labels
+    if table.file.reader.numbers:
         return _number(value)
     values = _several(value) if several else [_single(value)]
     names = [_class_name(each) for each in values]
-    names = [file.options.label_map.get(name, name) for name in names]
+    names = [table.options.label_map.get(name, name) for name in names]
     if known is not None and names not in _NO_LABEL:
-        names = [known_label(name, known, file.log, line) for name in names]
+        names = [known_label(name, known, table.log, line) for name in names]
     if len({*names}) < len(names):
         raise BadValue("class more than once", shorten(value), "the classes that hold, as [1, 4]")
     return tuple(names) if several else names[0]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from bertwright.errors import listed, shorten
 from bertwright.labelled.examples import Example, SimilarityExample, TextExample
-from bertwright.labelled.source import BadRowLog
-from bertwright.labelled.tables.label_names import UNSEEN, expected_label
+from bertwright.labelled.label_names import UNSEEN, expected_label
+from bertwright.rows.bad_rows import BadRowLog
 
 _INFERENCE = {"entailment", "neutral", "contradiction", "not_entailment"}
 _MINUS_ONE = "the label -1, with which data sets of Hugging Face say that there is no label"

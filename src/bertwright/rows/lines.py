@@ -8,14 +8,16 @@ the command that converts it.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from bertwright.errors import DataError
 from bertwright.rows.compressed import BLOCK_BYTES
-from bertwright.rows.open import open_bytes
+from bertwright.rows.open import name_of, open_bytes
 
 MAX_ROW_CHARACTERS = 1 << 28
 """The most characters of a line or field of a table, which must be held in memory whole."""
@@ -26,6 +28,8 @@ EXTRACT = (
     "plain text"
 )
 """Advice for files of other programs."""
+HEAD_LINES, HEAD_CHARACTERS = 200, 1 << 24
+"""The number of lines, or of their characters, that are examined before a file is read."""
 EXAMPLES = 5
 """The number of places of malformed bytes that are kept as examples."""
 
@@ -50,27 +54,44 @@ class ByteCounts:
         if count := self.invalid_utf8:
             places = f" (first: {', '.join(self.invalid_places)})" if self.invalid_places else ""
             remarks.append(
-                f"{count:,} malformed UTF-8 sequence{'s' * (count != 1)} replaced by U+FFFD"
+                f"{count:,} malformed UTF-8 sequence(s) or lone surrogate(s) replaced by U+FFFD"
                 f"{places}. If a file has another encoding, as CSV files from Excel often do, "
                 "convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
             )
         return remarks
 
 
-def read_text(stream: BinaryIO, name: str, counts: ByteCounts) -> Iterator[str]:
+def read_text(
+    stream: BinaryIO,
+    name: str,
+    counts: ByteCounts,
+    *,
+    arriving: bool = False,
+    old_macs: bool = True,
+) -> Iterator[str]:
     """Yield a stream of UTF-8 as decoded blocks of text.
 
     Line ends become `\\n`, and a byte order mark is removed. Zero bytes are removed and malformed
     bytes are replaced; both are counted.
 
+    Args:
+        stream: the bytes.
+        name: the name of the file, for messages.
+        counts: receives what was read.
+        arriving: whether a block is what has arrived by a pipe, instead of a whole block.
+        old_macs: whether a carriage return alone ends a line, as on old Macs. Where lines are
+            matched with those of another file it does not, since one within a line would shift all
+            that follow.
+
     Raises:
         DataError: the bytes are binary or have another encoding.
     """
+    read = cast(BufferedReader, stream).read1 if arriving else stream.read
     rest = b""
     carriage_return = ""
     offset = 0
     while True:
-        block = stream.read(BLOCK_BYTES)
+        block = read(BLOCK_BYTES)
         counts.bytes += len(block)
         if not offset:
             _refuse_binary(block, name)
@@ -92,7 +113,7 @@ def read_text(stream: BinaryIO, name: str, counts: ByteCounts) -> Iterator[str]:
             text = carriage_return + text
             carriage_return = "\r" if block and text.endswith("\r") else ""
             text = text.removesuffix(carriage_return) if carriage_return else text
-            text = normalize_lines(text)
+            text = normalize_lines(text) if old_macs else text.replace("\r\n", "\n")
         if text:
             yield text
         if not block:
@@ -148,32 +169,97 @@ def _replace(
     return text, used
 
 
-def split_lines(blocks: Iterable[str], name: str) -> Iterator[str]:
-    """Yield lines without line ends, and without the byte order marks of concatenated files.
+def line_groups(
+    blocks: Iterable[str], name: str, longest: int | None = None, *, whole: bool = True
+) -> Iterator[list[str]]:
+    """Yield the lines that each block completes, without line ends, and without the byte order
+    marks of concatenated files.
 
-    Raises:
-        DataError: a line is longer than `MAX_ROW_CHARACTERS`.
+    A line that is longer than `longest` (None: `MAX_ROW_CHARACTERS`) is an error, or becomes
+    several lines if it need not be `whole`.
     """
     parts: list[str] = []
-    size = 0
+    size, number = 0, 1
+    longest = MAX_ROW_CHARACTERS if longest is None else longest
     for block in blocks:
         first, *others = block.split("\n")
         parts.append(first)
         size += len(first)
-        if size > MAX_ROW_CHARACTERS:
+        if size > longest and not whole:
+            yield ["".join(parts)]
+            parts, size = [], 0
+        elif size > longest:
             raise DataError(
-                f"{name} has a row of over {MAX_ROW_CHARACTERS:,} characters, which must be held "
-                "in memory; split it"
+                f"{name}, line {number:,} has over {longest:,} characters, which must be held in "
+                "memory; split it"
             )
-        for line in others:
-            yield "".join(parts).removeprefix("\ufeff")
-            parts, size = [line], len(line)
+        if others:
+            lines = ["".join(parts), *others[:-1]]
+            parts, size = [others[-1]], len(others[-1])
+            number += len(lines)
+            yield [line.removeprefix("\ufeff") for line in lines]
     if size:
-        yield "".join(parts).removeprefix("\ufeff")
+        yield ["".join(parts).removeprefix("\ufeff")]
+
+
+def split_lines(blocks: Iterable[str], name: str, *, whole: bool = True) -> Iterator[str]:
+    """Return an iterator over the lines of all blocks; see `line_groups`."""
+    return chain.from_iterable(line_groups(blocks, name, whole=whole))
+
+
+@dataclass(frozen=True)
+class TextLines:
+    """The lines of a file, without their line ends, of which the first have been read."""
+
+    name: str
+    head: Sequence[str]
+    """The first lines."""
+    rest: Iterator[str]
+    """The lines after `head`."""
+
+    @property
+    def first(self) -> str:
+        """The first line that is not blank; "" if none of the first lines has text."""
+        return next((line for line in self.head if line.strip()), "")
+
+    def numbered(self) -> Iterator[tuple[int, str]]:
+        """Yield all lines with their numbers, from 1."""
+        return enumerate(chain(self.head, self.rest), 1)
+
+
+def read_lines(stream: BinaryIO, name: str, counts: ByteCounts) -> TextLines:
+    """Return the lines of a stream, of which the first are read; it is closed after the last."""
+
+    def lines() -> Iterator[str]:
+        with stream:
+            yield from split_lines(read_text(stream, name, counts), name)
+
+    rest = lines()
+    head: list[str] = []
+    size = 0
+    while len(head) < HEAD_LINES and size < HEAD_CHARACTERS:
+        if (line := next(rest, None)) is None:
+            break
+        head.append(line)
+        size += len(line)
+    return TextLines(name, head, rest)
+
+
+def aligned_lines(stream: BinaryIO, name: str, counts: ByteCounts) -> Iterator[str]:
+    """Return the lines of a file whose lines are matched with those of another."""
+    return split_lines(read_text(stream, name, counts, old_macs=False), name)
+
+
+def numbered_lines(path: Path, counts: ByteCounts) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are not blank, stripped, with their numbers."""
+    for number, line in read_lines(open_bytes(path), name_of(path), counts).numbered():
+        if line.strip():
+            yield number, line.strip()
 
 
 def decoded_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
-    """Yield lines of UTF-8 as text, without a byte order mark.
+    """Yield the lines of a file that a program wrote (trees, an n-gram model) as text, without a
+    byte order mark.
 
     Raises:
         DataError: a line is not UTF-8; the message names the line.
@@ -186,18 +272,6 @@ def decoded_lines(lines: Iterable[bytes], path: Path) -> Iterator[str]:
                 f"line {number} of {path} is not UTF-8 ({error.reason}); convert the file: iconv "
                 "-f LATIN1 -t UTF-8"
             ) from error
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not blank, stripped, with their numbers.
-
-    Raises:
-        DataError: as `open_bytes` and `decoded_lines`.
-    """
-    with open_bytes(path) as file:
-        for number, line in enumerate(decoded_lines(file, path), 1):
-            if line.strip():
-                yield number, line.strip()
 
 
 def replace_surrogates(text: str) -> str:

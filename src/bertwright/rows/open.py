@@ -121,7 +121,14 @@ def open_with_position(path: Path) -> tuple[BinaryIO, Callable[[], int]]:
     except OSError as error:
         suggestion = nearest_name(Path(name)) if isinstance(error, FileNotFoundError) else ""
         raise DataError(f"{name} cannot be read: {error.strerror or error}{suggestion}") from error
-    position = file.tell if file.seekable() else (lambda: 0)
+    at = 0
+
+    def position() -> int:
+        nonlocal at
+        if not file.closed and file.seekable():
+            at = file.tell()
+        return at
+
     kind = path.suffix.lower()
     if kind not in COMPRESSED_SUFFIXES:
         return cast(BinaryIO, file), position

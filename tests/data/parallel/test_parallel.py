@@ -9,11 +9,12 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.data.loading.epoch_loader import EpochLoader
-from bertwright.data.parallel.build import build_parallel
+from bertwright.data.parallel.build import build_parallel, read_pairs
 from bertwright.data.parallel.pairs import ParallelText
 from bertwright.data.shards import Shards, open_shards
 from bertwright.errors import DataError
 from bertwright.nn.outputs.translation import TranslationBatch
+from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
 from tests.recipes.sample import SPECIAL, WORDS, build_data
 
@@ -114,11 +115,13 @@ def test_lines_that_do_not_match_are_named(
     assert not (tmp_path / "shards").exists()
 
 
-def test_what_is_no_text_is_named(tmp_path: Path) -> None:
+def test_malformed_and_zero_bytes_are_counted_and_shift_no_line(tmp_path: Path) -> None:
     source, target = write(tmp_path, SOURCES[:3], TARGETS[:3])
-    source.write_bytes(b"ba be\n\xff\n")
-    with pytest.raises(DataError, match=r"line 2 of .*a\.src .*UTF-8"):
-        build_parallel(source, target, tmp_path / "shards", tmp_path / "tokenizer")
+    source.write_bytes(b"ba be\nba \xff\0 be\rba\r\nba\n")
+    report = CorpusReport()
+    pairs = list(read_pairs(source, target, report=report))
+    assert [pair[1] for pair in pairs] == ["ba be", "ba \ufffd be\rba", "ba"]
+    assert (report.zero_bytes, report.invalid_utf8) == (1, 1)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

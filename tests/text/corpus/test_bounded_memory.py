@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import json
 import lzma
 import tracemalloc
 import zlib
@@ -16,7 +15,6 @@ from tokenizers import Tokenizer, models
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.rows.open import open_bytes
-from bertwright.text import long_rows
 from bertwright.text.corpus.read import CorpusReport, read_blocks
 from bertwright.text.tokenizer import train
 from bertwright.text.tokenizer.files import split_by_bytes
@@ -89,23 +87,6 @@ def test_rows_of_different_lengths_come_whole_and_in_order(tmp_path: Path) -> No
     parquet.write_table(pyarrow.table({"text": texts}), path, row_group_size=700)
     blocks = read_blocks([str(path)], CorpusConfig(), CorpusReport())
     assert [text for block in blocks for text in block] == texts
-
-
-@pytest.mark.slow
-def test_a_line_of_json_of_many_megabytes_is_read_in_parts(tmp_path: Path) -> None:
-    path, count = tmp_path / "rows.jsonl.gz", 80
-    compressor = zlib.compressobj(6, zlib.DEFLATED, 31)
-    with path.open("wb") as file:
-        file.write(compressor.compress(b'{"id": 1, "text": "'))
-        for _ in range(count):
-            file.write(compressor.compress(b"word \\u00e9 " * (MEGABYTE // 12)))
-        file.write(compressor.compress(b'"}\n' + json.dumps({"text": "last"}).encode() + b"\n"))
-        file.write(compressor.flush())
-    size, peak = peak_of(lambda: characters(path))
-    expected = count * len("word é " * (MEGABYTE // 12))
-    assert expected - 40 < size <= expected + 4
-    assert peak < count
-    assert count * MEGABYTE > long_rows.LONGEST_ROW
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bertwright.errors import ConfigError, DataError
+from bertwright.rows import lines, tables
 from bertwright.rows.open import open_bytes
-from bertwright.text import long_rows
-from bertwright.text.corpus import pairs as module
 from bertwright.text.corpus.pairs import Pair, clear_pairs, open_pairs, read_pair_rows
+from bertwright.text.corpus.report import CorpusReport
 
 ENGLISH = ["a green door", "the small house", "she sings"]
 GERMAN = ["eine grüne Tür", "das kleine Haus", "sie singt"]
@@ -192,16 +192,16 @@ def test_columns_that_are_not_clear_are_guessed_in_the_error(
 @pytest.mark.parametrize(
     ("name", "lines", "message"),
     [
-        ("a.tsv", ["a\tb", "c\td\te"], "line 2 .*3 fields"),
+        ("a.tsv", ["a\tb", "c\td\te"], "line 2.*: 3; expected 2"),
         ("a.tsv", ["one column", "of text"], "one column"),
         ("a.tsv", ["source\ttarget\tsource", "a\tb\tc"], "'source' twice"),
         ("a.csv", ["en,de", 'a,"b', "c,d"], "line 2.*closed quotes"),
-        ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a"'], "line 2 .*JSON"),
-        ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a"}'], "line 2 .*'de'"),
+        ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a"'], "line 2.*JSON"),
+        ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a"}'], "line 2.*'de'"),
         ("a.jsonl", ['{"en": "a", "de": "b"}', '{"en": "a", "de": ["b"]}'], "holds a list"),
-        ("a.jsonl", ['{"en": "a", "de": "b"}', "[1]"], "line 2 .*list"),
-        ("a.jsonl", ['[{"en": "a", "de": "b"}]'], "array"),
-        ("a.jsonl", ['{"translation": {"en": "a", "de": "b"}}', "{}"], "line 2 .*'translation'"),
+        ("a.jsonl", ['{"en": "a", "de": "b"}', "[1]"], "line 2.*list"),
+        ("a.jsonl", ['[{"en": "a", "de": "b"}, 1]'], "row 2"),
+        ("a.jsonl", ['{"translation": {"en": "a", "de": "b"}}', "{}"], "line 2.*'translation'"),
         ("a.jsonl", [], "empty"),
     ],
 )
@@ -225,9 +225,16 @@ def test_what_cannot_be_opened_as_pairs_is_said(tmp_path: Path) -> None:
         open_pairs(Path("-"))
     with pytest.raises(DataError, match=r"pairs\.tsv"):
         open_pairs(tmp_path / "pair.tsv")
-    path.write_bytes(b"a\tb\nc\t\xff\n")
-    with pytest.raises(DataError, match=r"line 2 of .*UTF-8"):
-        rows_of(path)
+
+
+def test_malformed_and_zero_bytes_are_counted(tmp_path: Path) -> None:
+    path, report = tmp_path / "pairs.tsv", CorpusReport()
+    path.write_bytes(b"a\tb\nc\0\t\xffd\n")
+    with open_bytes(path) as stream:
+        rows = list(read_pair_rows(open_pairs(path), stream, report))
+    assert rows == [(1, "a", "b"), (2, "c", "\ufffdd")]
+    assert (report.zero_bytes, report.invalid_utf8) == (1, 1)
+    assert report.invalid_places == [f"{path}, byte 6"]
 
 
 def test_line_ends_and_empty_rows_keep_their_numbers(tmp_path: Path) -> None:
@@ -239,11 +246,11 @@ def test_line_ends_and_empty_rows_keep_their_numbers(tmp_path: Path) -> None:
 def test_a_line_that_is_too_long_to_hold_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in (module, long_rows):
-        monkeypatch.setattr(place, "LONGEST_ROW", 200)
-    long = "x" * 150
+    for place in (lines, tables):
+        monkeypatch.setattr(place, "MAX_ROW_CHARACTERS", 200)
+    long = "x" * 1_500_000
     path = write(tmp_path, "pairs.tsv", ["a\tb", f"{long}\t{long}"])
-    with pytest.raises(DataError, match="line 2 "):
+    with pytest.raises(DataError, match="line 2"):
         rows_of(path)
     path = write(tmp_path, "pairs.csv", ["a,b", f'"{long}', f'{long}",c'])
     with pytest.raises(DataError, match="line 2"):

@@ -25,8 +25,9 @@ from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.shards import EncodedBlock, ShardWriter, token_dtype, write_shards_manifest
 from bertwright.errors import ConfigError, DataError
 from bertwright.progress import OnProgress, silent
+from bertwright.rows.lines import aligned_lines
 from bertwright.rows.open import open_with_position, size_on_disk
-from bertwright.text.corpus.pairs import Pair, PairFile, bounded_lines, read_pair_rows, where
+from bertwright.text.corpus.pairs import Pair, PairFile, read_pair_rows, where
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
 from bertwright.text.tokenizer.train import rules_of, train_on_counts
@@ -52,11 +53,12 @@ def build_parallel(
     *,
     overwrite: bool = False,
     on_progress: OnProgress = silent,
+    report: CorpusReport | None = None,
 ) -> dict[str, Any]:
     """Encode two files of sentences into the folder `out`, and return its manifest.
 
     The files have one sentence per line in UTF-8, and may be compressed. The tokenizer is one for
-    both languages. Pairs of two empty lines are left out.
+    both languages. Pairs of two empty lines are left out. `report` is filled while reading.
 
     Raises:
         ConfigError: `out` exists and may not be replaced, or it contains what is read.
@@ -72,7 +74,7 @@ def build_parallel(
     total = size_on_disk([source, target])
     files = [open_with_position(path) for path in (source, target)]
     blocks = _encoded(
-        read_pairs(source, target, [file for file, _ in files]),
+        read_pairs(source, target, [file for file, _ in files], report),
         tokenizer,
         lambda number, pair: _require_both(number, pair, source, target),
         lambda: on_progress(sum(position() for _, position in files), total),
@@ -197,18 +199,27 @@ def write_pairs(
         return write_shards_manifest(folder, tokenizer, counts, writer.finished, facts)
 
 
-def read_pairs(source: Path, target: Path, files: list[Any] | None = None) -> Iterator[Pair]:
+def read_pairs(
+    source: Path,
+    target: Path,
+    files: list[Any] | None = None,
+    report: CorpusReport | None = None,
+) -> Iterator[Pair]:
     """Yield the lines of two files in pairs, each with its number, from 1.
 
-    White space around the lines is removed.
+    White space around the lines is removed. `report` is filled while reading.
 
     Raises:
         DataError: one file has more lines than the other, or a line is empty in only one of them,
-            too long, or not UTF-8.
+            or too long.
     """
+    report = CorpusReport() if report is None else report
     paths = source, target
     opened = files or [open_with_position(path)[0] for path in paths]
-    for number, pair in enumerate(zip_longest(*map(bounded_lines, opened, paths)), start=1):
+    lines = [
+        aligned_lines(file, str(path), report) for file, path in zip(opened, paths, strict=True)
+    ]
+    for number, pair in enumerate(zip_longest(*lines), start=1):
         if None in pair:
             path, other = paths if pair[0] is None else paths[::-1]
             raise DataError(

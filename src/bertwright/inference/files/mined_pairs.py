@@ -24,7 +24,7 @@ def read_pairs(path: str) -> list[SimilarityExample]:
     try:
         read = read_examples(path, PAIRS)
     except DataError as error:
-        what, no_columns, _ = str(error).partition(". Name one")
+        what, no_columns, _ = str(error).partition(". Name ")
         if not no_columns:
             raise
         raise DataError(

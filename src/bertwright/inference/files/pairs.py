@@ -17,20 +17,21 @@ from bertwright.config.task import Form, SimilarityConfig, TaskConfig
 from bertwright.inference.files.predictions import evaluated
 from bertwright.inference.model import Model
 from bertwright.inference.vectors.embed import normalized
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.file import ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.similarities import PAIRS
-from bertwright.labelled.source import BadRows, Rows
-from bertwright.labelled.tables.columns import Columns
 from bertwright.progress import OnProgress, silent
+from bertwright.rows.bad_rows import BadRows
+from bertwright.rows.read import MemoryRows
 from bertwright.tasks.predictions import SimilarityPrediction
 from bertwright.tasks.similarity.kind import SimilarityKind, compare
 
 
 def evaluate_vectors(
     model: Model,
-    path: str | Rows,
+    path: str | MemoryRows,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     *,
     form: Form | None = None,

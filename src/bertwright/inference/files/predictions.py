@@ -22,12 +22,13 @@ from bertwright.errors import ConfigError, DataError, shorten
 from bertwright.inference.files.prediction_rows import Rows as PredictionRows
 from bertwright.inference.files.prediction_rows import RowWriter, row_of
 from bertwright.inference.model import Model
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import Example
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples, stream_examples
-from bertwright.labelled.source import BadRows, Rows, Skipped
-from bertwright.labelled.tables.columns import Columns
 from bertwright.progress import OnProgress, silent
+from bertwright.rows.bad_rows import BadRows, Skipped
+from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predict import predict
@@ -55,7 +56,7 @@ AT_ONCE = 1024
 
 def evaluate_file(
     model: Model,
-    path: str | Rows,
+    path: str | MemoryRows,
     task_name: str | None = None,
     columns: Columns = Columns(),  # noqa: B008 - frozen
     *,
@@ -131,7 +132,7 @@ def with_bleu_tokenizer(task: TaskConfig, wanted: BleuTokenize | None) -> TaskCo
 def evaluated(
     task: TaskConfig,
     read: Read,
-    path: str | Rows,
+    path: str | MemoryRows,
     predictions: Sequence[Prediction],
     *,
     intervals: bool,
@@ -141,7 +142,7 @@ def evaluated(
     evaluation = evaluate(
         task, read.examples, predictions, intervals=intervals, main=main
     ).as_dict()
-    file = path.name if isinstance(path, Rows) else Path(path).name
+    file = path.name if isinstance(path, MemoryRows) else Path(path).name
     facts = {"file": file, "examples": len(read.examples), "format": read.format}
     skipped = {reason: asdict(each) for reason, each in read.log.skipped.items()}
     warnings = [*read.warnings, *evaluation["warnings"]]
@@ -166,7 +167,7 @@ class Predicted:
     warnings: list[str] = field(default_factory=list)
 
 
-def rows_of_texts(task: TaskConfig, texts: Sequence[str]) -> Rows:
+def rows_of_texts(task: TaskConfig, texts: Sequence[str]) -> MemoryRows:
     """Return texts from the command line as rows that a task reads; their parts are separated by
     tabs.
 
@@ -186,12 +187,12 @@ def rows_of_texts(task: TaskConfig, texts: Sequence[str]) -> Rows:
                 "$'one\\ttwo' in bash"
             )
         rows.append(dict(zip(columns, values, strict=True)))
-    return Rows("the command line", rows)
+    return MemoryRows("the command line", rows)
 
 
 def predict_file(
     model: Model,
-    path: str | Rows,
+    path: str | MemoryRows,
     write: Callable[[str], object],
     task_name: str | None = None,
     columns: Columns = Columns(),  # noqa: B008 - frozen

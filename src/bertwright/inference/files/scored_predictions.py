@@ -16,12 +16,12 @@ from typing import Any
 from bertwright.config.task import BleuTokenize, TaskConfig
 from bertwright.errors import DataError, shorten
 from bertwright.inference.files.predictions import evaluated, with_bleu_tokenizer
+from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
-from bertwright.labelled.source import BadRowLog
-from bertwright.labelled.tables.columns import Columns
-from bertwright.labelled.tables.table import open_form, read_table
+from bertwright.rows.bad_rows import BadRowLog
+from bertwright.rows.read import open_rows, read_table
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.kind import Kind, check_count
 from bertwright.tasks.predictions import Prediction, TextPrediction
@@ -64,9 +64,8 @@ def evaluate_predictions(
 def _rows(path: str, kind: Kind[Any, Any, Any], read: Read) -> list[Prediction]:
     """Read predictions from a column of a table, a row for each example."""
     log = BadRowLog(path)
-    source, form = open_form(Path(path), ())
-    table = read_table(source, form, (), log)
-    column = table.find(None, "predictions", "prediction as")
+    table = read_table(open_rows(Path(path)), (), log)
+    column = table.find(None, "predictions", "")
     names = [column, table.id([column]) or column]
     rows = [
         (line, str(row[1]) if names[1] != column else "", row[0]) for line, row in table.rows(names)

@@ -11,22 +11,23 @@ Standard input is a table if a column is named or if it begins with a JSON objec
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from bertwright.errors import DataError
-from bertwright.labelled.source import BadRowLog, BadRows
-from bertwright.labelled.tables.table import Table, open_form, read_table
+from bertwright.rows.bad_rows import BadRowLog, BadRows
+from bertwright.rows.columns import NAMES, Table
 from bertwright.rows.compressed import BLOCK_BYTES, COMPRESSED_SUFFIXES
+from bertwright.rows.json import is_json_lines
+from bertwright.rows.lines import ByteCounts, line_groups, read_text
 from bertwright.rows.open import name_of, open_bytes, suffix_of
-from bertwright.text.corpus.rows import is_json_lines
+from bertwright.rows.read import open_rows, read_table
 
 if TYPE_CHECKING:  # it imports torch, and a wrong file is reported before
     from bertwright.inference.encode import Text
@@ -45,8 +46,8 @@ class Texts:
     """Texts, each with the value of the column `beside`, or ""."""
     log: BadRowLog
     empty: int = 0
-    repaired: int = 0
-    """The number of lines with bytes that are not UTF-8."""
+    counts: ByteCounts = field(default_factory=ByteCounts)
+    """What the bytes of the file were."""
     total: int | None = None
     """The approximate number of texts; None if it is not known before they are read."""
     waiting: int | None = None
@@ -78,8 +79,6 @@ def open_texts(
     bad_rows: BadRows = "refuse",
     option: str = "--input",
     longest: int | None = None,
-    names: Mapping[str, Sequence[str]] | None = None,
-    beside_option: str = "--color",
 ) -> Texts:
     """Open a file of texts, or `-` (standard input).
 
@@ -91,8 +90,6 @@ def open_texts(
         bad_rows: whether a row without a text is an error, or is counted and left out.
         option: the option that named the file, for messages.
         longest: the most bytes of a text; None: no limit. A longer line is never read whole.
-        names: for some of these columns, alternative names that the column may have in the file.
-        beside_option: the option that names the column `beside`, for messages.
 
     Raises:
         DataError: there is no such file or column; or, while the texts are read, a row cannot be
@@ -104,8 +101,13 @@ def open_texts(
     log = BadRowLog(name_of(file), bad_rows)
     named = [name for name in (text, text2, beside) if name is not None]
     if suffix_of(file) in TABLES or (path == "-" and (named or _is_json_lines())):
-        columns = (("--text", text), ("--text2", text2), (beside_option, beside))
-        return _from_table(file, columns, log, longest, names or {})
+        table, counts = _table(file, named, log)
+        columns = [table.find(text, "texts", "--text")]
+        columns += [] if text2 is None else [table.named(text2, "--text2")]
+        shown = None if beside is None else table.named(beside, "--color")
+        texts = _from_table(table, columns, shown, counts, longest)
+        texts.total = _count_lines(file) if suffix_of(file) in (".jsonl", ".ndjson") else None
+        return texts
     if named:
         raise DataError(
             f"{path} is read as one text per line and has no columns; name a .jsonl, .csv, .tsv "
@@ -116,23 +118,25 @@ def open_texts(
     return texts
 
 
-PAIR_NAMES = {"good": ("sentence_good",), "bad": ("sentence_bad",)}
-"""The names of the columns of minimal pairs in BLiMP."""
-
-
 def open_minimal_pairs(path: str, by: str | None = None) -> Texts:
-    """Open a table of minimal pairs, each the good and the bad sentence; see `open_texts`.
+    """Open a table of minimal pairs, each the good and the bad sentence.
 
     Args:
         path: the table.
         by: a column whose value is yielded with each pair.
 
     Raises:
-        DataError: as `open_texts`.
+        DataError: there is no such file or column; or, while the pairs are read, a row cannot be
+            read.
     """
-    return open_texts(
-        path, "good", "bad", by, option="--pairs", names=PAIR_NAMES, beside_option="--by"
-    )
+    if path != "-" and not Path(path).is_file():
+        raise DataError(f"no file {path}; --pairs takes a table of good and bad sentences, or -")
+    purposes = ("good sentences", "bad sentences")
+    named = [*chain(*(group for each in purposes for group in NAMES[each])), *([by] if by else [])]
+    log = BadRowLog(name_of(Path(path)), option=False)
+    table, counts = _table(Path(path), named, log)
+    columns = [table.find(None, purpose, "") for purpose in purposes]
+    return _from_table(table, columns, None if by is None else table.named(by, "--by"), counts)
 
 
 def bounded(
@@ -173,23 +177,17 @@ def _count_lines(path: Path) -> int | None:
 
 
 def _lines(path: Path, texts: Texts, longest: int | None) -> Iterator[tuple[Text, str]]:
-    number = 0
+    number, arriving = 0, str(path) == "-"
     with open_bytes(path) as file:
-        if str(path) == "-":
-            lines = _as_they_come(file, texts, longest)
-        else:
-            room = -1 if longest is None else longest + len(b"\r\n")
-            lines = iter(lambda: file.readline(room), b"")
-        for number, line in enumerate(lines, 1):
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            if longest is not None and len(line.rstrip(b"\r\n")) > longest:
-                raise too_long(texts.name, number, longest)
-            text = line.decode("utf-8", "replace")
-            texts.repaired += "\ufffd" in text and "\ufffd".encode() not in line
-            text = text.rstrip("\r\n")
-            texts.empty += not text.strip()
-            yield text, ""
+        blocks = read_text(file, texts.name, texts.counts, arriving=arriving, old_macs=False)
+        for group in line_groups(blocks, texts.name, longest):
+            for line, waiting in zip(group, reversed(range(len(group))), strict=True):
+                number += 1
+                texts.waiting = waiting if arriving else None
+                if longest is not None and len(line.encode()) > longest:
+                    raise too_long(texts.name, number, longest)
+                texts.empty += not line.strip()
+                yield line.rstrip("\r"), ""
     if not number:
         raise DataError(f"{texts.name} is empty; expected one text per line")
 
@@ -202,57 +200,26 @@ def too_long(name: str, line: int, longest: int) -> DataError:
     )
 
 
-def _as_they_come(file: BinaryIO, texts: Texts, longest: int | None) -> Iterator[bytes]:
-    """Yield the lines of a terminal or a pipe, counting those that have already arrived.
-
-    A line that is longer than `longest` is yielded only in part.
-    """
-    begun: list[bytes] = []
-    while block := cast(BufferedReader, file).read1(BLOCK_BYTES):
-        first, *more = block.split(b"\n")
-        begun.append(first)
-        if not more:
-            if longest is not None and sum(map(len, begun)) > longest + 1:
-                break
-            continue
-        lines = [b"".join(begun), *more[:-1]]
-        begun = [more[-1]]
-        for texts.waiting in reversed(range(len(lines))):
-            yield lines[-1 - texts.waiting]
-    if any(begun):
-        yield b"".join(begun)
+def _table(path: Path, named: Sequence[str], log: BadRowLog) -> tuple[Table, ByteCounts]:
+    file = open_rows(path, named)
+    if file.form == "text":  # standard input whose header has no known name
+        file = replace(file, form="tsv" if "\t" in file.lines.first else "csv")
+    return read_table(file, named, log), file.counts
 
 
 def _from_table(
-    path: Path,
-    columns: Sequence[tuple[str, str | None]],
-    log: BadRowLog,
-    longest: int | None,
-    others: Mapping[str, Sequence[str]],
+    table: Table,
+    columns: list[str],
+    beside: str | None,
+    counts: ByteCounts,
+    longest: int | None = None,
 ) -> Texts:
-    named = [name for _, name in columns if name is not None]
-    table = _table(path, [*named, *chain.from_iterable(others.values())], log)
-    names = []
-    for option, column in columns:
-        if column is not None and column in others:
-            usual = [column, *others[column]]
-            existing = next((name for name in usual if table.has(name)), None)
-            if existing is None:
-                raise DataError(
-                    f"{table.name} has no column {' or '.join(usual)}; it has "
-                    f"{', '.join(table.columns)}. Give the column this name"
-                )
-            names.append(table.named(existing, option))
-        elif column is not None:
-            names.append(table.named(column, option))
-        elif option == "--text":
-            names.append(table.find(None, "texts", option))
-    total = _count_lines(path) if suffix_of(path) in (".jsonl", ".ndjson") else None
-    texts = Texts(log.name, iter(()), log, total=total)
-    rows = table.read(names)
-    if table.unread:
-        log.warn(f"not read: {', '.join(table.unread)}")
-    texts.rows = _rows(rows, names, 1 if columns[1][1] is None else 2, texts, longest)
+    """Return the texts of a table: one column, or two as pairs."""
+    names = [*columns, *([] if beside is None else [beside])]
+    if unread := table.unread(names):
+        table.log.warn(f"not read: {', '.join(unread)}")
+    texts = Texts(table.name, iter(()), table.log, counts=counts)
+    texts.rows = _rows(table.rows(names), names, len(columns), texts, longest)
     return texts
 
 
@@ -277,13 +244,6 @@ def _rows(
         texts.empty += not any(part.strip() for part in clean)
         beside = "" if len(values) == of_text or values[of_text] is None else str(values[of_text])
         yield (clean[0] if of_text == 1 else (clean[0], clean[1])), beside
-
-
-def _table(path: Path, named: list[str], log: BadRowLog) -> Table:
-    source, form = open_form(path, named)
-    if form == "text":  # standard input whose header has no known name
-        form = "tsv" if "\t" in source.first else "csv"
-    return read_table(source, form, named, log)
 
 
 def _string(value: Any) -> str | None:

@@ -22,7 +22,7 @@ from bertwright.arrays import Float64s
 from bertwright.errors import DataError
 from bertwright.inference.vectors.words import WordTable
 from bertwright.models.word_vectors.files import NUMBER
-from bertwright.rows.lines import numbered_lines
+from bertwright.rows.lines import ByteCounts, numbered_lines
 from bertwright.tasks.metrics import DECIMALS, Statistic, bootstrap, value
 
 _CELLS = 1 << 24
@@ -40,20 +40,21 @@ class VectorQuestion(NamedTuple):
     """The rated similarity of a pair."""
 
 
-def read_word_test(path: str | Path) -> list[VectorQuestion]:
+def read_word_test(path: str | Path, counts: ByteCounts | None = None) -> list[VectorQuestion]:
     """Read a file of similarity ratings or of analogies.
 
     A line of ratings is two words and a number, separated by tabs, semicolons, commas or blanks;
     the first line may be a header, and lines after `#` are comments. Analogies are `: section`
     lines and lines of four words. A rating may have a decimal comma (`8,5`), unless cells are
-    separated by commas without blanks.
+    separated by commas without blanks. `counts` receives what the bytes of the file were.
 
     Raises:
         DataError: a line has neither format (the message names it), or there are too few pairs or
             questions.
     """
     path = Path(path)
-    rows = [(number, line) for number, line in numbered_lines(path) if line[0] != "#"]
+    counts = ByteCounts() if counts is None else counts
+    rows = [(number, line) for number, line in numbered_lines(path, counts) if line[0] != "#"]
     analogies = bool(rows) and rows[0][1].startswith(":")
     cells = _cells_of([line for _, line in rows])
     questions: list[VectorQuestion] = []
@@ -119,13 +120,15 @@ class WordTestResult:
     """For analogies: the number of right and of covered questions of each section."""
 
 
-def evaluate_words(table: WordTable, path: str | Path) -> WordTestResult:
-    """Evaluate a table of vectors on a test file.
+def evaluate_words(
+    table: WordTable, path: str | Path, counts: ByteCounts | None = None
+) -> WordTestResult:
+    """Evaluate a table of vectors on a test file; `counts` receives what its bytes were.
 
     Raises:
         DataError: the file cannot be read, or none of its words has a vector.
     """
-    test = read_word_test(path)
+    test = read_word_test(path, counts)
     least, metric, measure = 2, "spearman", _pairs
     if len(test[0].words) == 4:
         least, metric, measure = 1, "accuracy", _analogies

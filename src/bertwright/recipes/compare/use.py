@@ -29,8 +29,8 @@ from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.files.pairs import predict_pairs
 from bertwright.inference.files.predictions import evaluate_file
 from bertwright.inference.model import Model, load
+from bertwright.labelled.columns import make_columns
 from bertwright.labelled.examples import Example
-from bertwright.labelled.tables.columns import make_columns
 from bertwright.progress import silent
 from bertwright.recipes.compare.rungs import Rung
 from bertwright.recipes.compare.stages import Found

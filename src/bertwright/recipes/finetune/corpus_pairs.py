@@ -16,7 +16,7 @@ from typing import Literal
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.labelled.source import Rows
+from bertwright.rows.read import MemoryRows
 from bertwright.text.corpus.read import ENDS, LONGEST_TITLE, read_documents
 from bertwright.text.corpus.report import CorpusReport
 
@@ -32,7 +32,7 @@ BODY = 3
 How = Literal["neighbours", "dropout"]
 
 
-def corpus_rows(files: TaskFilesConfig, say: Callable[[str], None]) -> Rows:
+def corpus_rows(files: TaskFilesConfig, say: Callable[[str], None]) -> MemoryRows:
     """Return the pairs of a corpus as rows, which include the number of their document.
 
     Raises:
@@ -69,7 +69,7 @@ def corpus_rows(files: TaskFilesConfig, say: Callable[[str], None]) -> Rows:
     say(f"corpus: {len(documents):,} documents, {len(rows):,} pairs of sentences {words} ({how})")
     if len(rows) == MOST_PAIRS:
         say(f"warning: the corpus has more; the first {MOST_PAIRS:,} are used")
-    return Rows(f"the corpus ({len(rows):,} pairs)", rows)
+    return MemoryRows(f"the corpus ({len(rows):,} pairs)", rows)
 
 
 def _long_enough(documents: Iterator[list[str]]) -> Iterator[list[str]]:

@@ -30,6 +30,7 @@ from bertwright.config.task import (
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.vectors.embed import frame_of
+from bertwright.labelled.columns import make_columns
 from bertwright.labelled.examples import (
     Example,
     SimilarityExample,
@@ -40,11 +41,10 @@ from bertwright.labelled.examples import (
 from bertwright.labelled.file import Read
 from bertwright.labelled.look import options_of
 from bertwright.labelled.read import read_examples
-from bertwright.labelled.source import Rows
-from bertwright.labelled.tables.columns import make_columns
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.recipes.finetune.corpus_pairs import corpus_rows
 from bertwright.recipes.finetune.teacher import teach
+from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, metrics_of
 from bertwright.tasks.kind import Kind
@@ -80,9 +80,9 @@ class TaskSpec:
     name: str
     kind: str
     files: TaskFilesConfig
-    train: Rows | None = None
+    train: MemoryRows | None = None
     """Rows in memory, in place of the training file."""
-    dev: Rows | None = None
+    dev: MemoryRows | None = None
     split: Split | None = None
     """The examples, in place of the files. A comparison reads them once, because runs with several
     seeds would each hold out other examples, and train on those that others are evaluated on.
@@ -230,8 +230,8 @@ def read_split(
     files: TaskFilesConfig,
     seed: int,
     say: Callable[[str], None],
-    train: Rows | None = None,
-    dev: Rows | None = None,
+    train: MemoryRows | None = None,
+    dev: MemoryRows | None = None,
 ) -> Split:
     """Read the labelled files of a task. Without a dev file, the rows for dev are those that a
     column of the training file names, or some examples that are held out.
@@ -320,7 +320,7 @@ def _about_a_tenth(sizes: Int64s, seed: int) -> list[int]:
 
 
 def read_labelled(
-    path: str | Rows,
+    path: str | MemoryRows,
     kind: Kind[Any, Any, Any],
     files: TaskFilesConfig,
     say: Callable[[str], None],
@@ -358,7 +358,7 @@ def read_labelled(
         options_of_dev = [re.sub("^--(text2?|label)$", r"--dev-\1", each) for each in error.options]
         raise DataError(message, options_of_dev) from error
     count = len(read.examples)
-    name = path.name if isinstance(path, Rows) else path
+    name = path.name if isinstance(path, MemoryRows) else path
     say(f"{name}: {count:,} example{'s' * (count != 1)}, {read.format}")
     return read
 

@@ -22,12 +22,12 @@ from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.files.predictions import Comparison
 from bertwright.inference.model import Model
 from bertwright.labelled.examples import Example
-from bertwright.labelled.source import Rows
 from bertwright.progress import silent
 from bertwright.recipes.finetune.defaults import takes_seconds
 from bertwright.recipes.finetune.setup import TaskSpec, count_shared, read_labelled, read_split
 from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.report.verdict import RESULTS
+from bertwright.rows.read import MemoryRows
 from bertwright.storage.model_folder import read_json
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import evaluate
@@ -66,7 +66,7 @@ def training_files(tasks: Sequence[TaskSpec]) -> dict[str, dict[str, str | None]
 
 def compare_with_training(
     model: Model,
-    path: str | Rows,
+    path: str | MemoryRows,
     main: str | None,
     name: str,
     task: TaskConfig,

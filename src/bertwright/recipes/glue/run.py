@@ -141,8 +141,14 @@ def summary(
 
 def _to_learn(found: Found) -> TaskSpec:
     task = found.task
+    text, label = task.columns or (None, None)
     files = TaskFilesConfig(
-        str(found.train), str(found.dev), metric=task.metrics[0], bad_rows="skip"
+        str(found.train),
+        str(found.dev),
+        text=text,
+        label=label,
+        metric=task.metrics[0],
+        bad_rows="skip",
     )
     return TaskSpec(task.name, task.kind, files)
 

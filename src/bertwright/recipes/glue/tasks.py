@@ -35,6 +35,8 @@ class GlueTask:
     """The possible names of the dev file; the first that exists is used."""
     more_dev: str | None = None
     """A second dev file (MNLI's mismatched genres)."""
+    columns: tuple[str, str] | None = None
+    """The columns of the text and the label by number, of files without a header."""
     tests: Mapping[str, str] = field(default_factory=dict)
     """The path of each file of unlabelled examples, by the name of the file that the server
     expects; empty: only `test.tsv`.
@@ -50,7 +52,7 @@ class GlueTask:
 
 _ENTAILMENT = ("entailment", "not_entailment")
 TASKS = (
-    GlueTask("CoLA", ("matthews",)),
+    GlueTask("CoLA", ("matthews",), columns=("4", "2")),
     GlueTask("SST-2", ("accuracy",)),
     GlueTask(
         "MRPC",

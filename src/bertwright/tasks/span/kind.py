@@ -70,11 +70,12 @@ from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, listed
 from bertwright.labelled.examples import SpanExample, is_mostly_chinese
 from bertwright.labelled.file import Read
-from bertwright.labelled.source import open_source
 from bertwright.labelled.squad import ANSWERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import log_softmax, merge
+from bertwright.rows.lines import ByteCounts, read_lines
+from bertwright.rows.open import open_bytes
 from bertwright.tasks.batch import TaskBatch, windows_of
 from bertwright.tasks.head import Head, Scorer, make_before_scores, make_parts
 from bertwright.tasks.instances import Instance, Lengths, check_text, segments_of, whole_length
@@ -635,7 +636,9 @@ class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
         """Read answers by the ids of their questions, in the format of SQuAD's script; None if the
         file is a table.
         """
-        text = "\n".join(line for _, line in open_source(Path(path)).lines())
+        counts = ByteCounts()
+        lines = read_lines(open_bytes(Path(path)), path, counts)
+        text = "\n".join(line for _, line in lines.numbered())
         try:
             answers = json.loads(text)
         except (ValueError, RecursionError):
@@ -652,6 +655,7 @@ class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
                     f'{path} {what}; expected {{"id": "answer", ...}}, "" for no answer'
                 )
             read.log.warnings.append(f"{path} {what}; each of them counts as wrong")
+        read.log.warnings.extend(f"{path}: {remark}" for remark in counts.byte_remarks())
         return [_made_elsewhere(answers.get(id_, NOT_ANSWERED)) for id_ in ids]
 
     def metric_names(self, task: TaskConfig) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from typing import cast
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import DataError
+from bertwright.rows.json import is_json_lines
 from bertwright.rows.lines import read_text, split_lines
 from bertwright.rows.open import open_with_position
 from bertwright.text.corpus.cleaning import count_markup, strip_markup
@@ -28,9 +29,8 @@ from bertwright.text.corpus.documents import WIKI_DOCUMENT, split_documents, wik
 from bertwright.text.corpus.find import ROW_SUFFIXES, find_files, format_of
 from bertwright.text.corpus.pairs import PairFile, pair_texts
 from bertwright.text.corpus.report import CorpusReport as CorpusReport
-from bertwright.text.corpus.rows import is_json_lines, read_dataset, read_rows
+from bertwright.text.corpus.rows import read_dataset, read_rows
 from bertwright.text.corpus.stories import babi_documents, is_babi
-from bertwright.text.long_rows import LongText, split_long_lines
 from bertwright.text.sentences import split_sentences
 
 LONGEST_TITLE = 100
@@ -169,7 +169,8 @@ def _read(
         elif kind in ROW_SUFFIXES:
             groups = read_rows(stream, kind, name, config, report)
         elif config.documents == "blank-line" and WIKI_DOCUMENT.match(head):
-            groups = wiki_documents(_lines(read_text(stream, name, report)), report)
+            lines = split_lines(read_text(stream, name, report), name, whole=False)
+            groups = wiki_documents(lines, report)
         elif config.documents == "blank-line" and is_babi(head.decode("utf-8", "replace")):
             lines = split_lines(read_text(stream, name, report), name)
             groups = babi_documents(lines, name, report)
@@ -179,15 +180,6 @@ def _read(
             report.position = before + position()
             yield group
         report.position = before + position()
-
-
-def _lines(blocks: Iterator[str]) -> Iterator[str]:
-    """Yield lines without their line ends; a line that is too long for memory becomes several."""
-    for line in split_long_lines(blocks):
-        if isinstance(line, LongText):
-            yield from line.parts
-        else:
-            yield line
 
 
 def _stays(text: str, config: CorpusConfig, report: CorpusReport, seen: set[bytes]) -> bool:

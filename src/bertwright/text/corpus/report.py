@@ -20,7 +20,7 @@ class CorpusReport(ByteCounts):
 
     files: int = 0  # files (or `datasets` splits) opened
     files_passed_over: int = 0  # files of folders left out because their extension is unknown
-    # bytes of the files on disk read so far, for progress bars (their end is `rows.open.size_on_disk`)
+    # bytes of the files on disk read so far, for progress bars (in the end `size_on_disk`)
     position: int = 0
     documents: int = 0  # documents that were passed on
     characters: int = 0  # characters of these documents, before sentence splitting

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertwright.errors import DataError, listed, shorten
-from bertwright.labelled.file import File, ReadOptions
-from bertwright.labelled.source import BadValue
-from bertwright.labelled.tables.columns import NAMES, is_known, plain
-from bertwright.labelled.tables.table import Row, Table
+from bertwright.labelled.file import LabelledTable, ReadOptions, Row
+from bertwright.rows.bad_rows import BadRowLog, BadValue
+from bertwright.rows.columns import NAMES, is_known, plain
 
 MARKS = ";|#\n"
 """What may join several classes in a cell, if it has no comma."""
@@ -49,7 +48,7 @@ class LabelColumns:
     mark: str = ""
     """What joins the classes in a cell of text, if it is not a comma."""
 
-    def read(self, row: Row, file: File, line: int) -> Any:
+    def read(self, row: Row, log: BadRowLog, line: int) -> Any:
         """Return the names of a row's classes, or its cell if cells name the classes.
 
         A row that is marked as not labelled is counted, and None is returned.
@@ -66,7 +65,7 @@ class LabelColumns:
                 expected = f"a 0 or 1 for each of {len(self.classes)} classes, as in the first rows"
                 raise BadValue("labels in another form than in the first rows", came, expected)
         if all(_spelled(cell) in _NOT_LABELLED for cell in cells):
-            file.log.skipped.add(line, "the labels are -1: the row is not labelled")
+            log.skipped.add(line, "the labels are -1: the row is not labelled")
             return None
         holds = [_HOLDS.get(_spelled(cell)) for cell in cells]
         if None in holds:
@@ -76,7 +75,7 @@ class LabelColumns:
         return [name for name, held in zip(self.classes, holds, strict=True) if held]
 
 
-def find_label_columns(table: Table, file: File, used: Sequence[str | None]) -> LabelColumns:
+def find_label_columns(table: LabelledTable, used: Sequence[str | None]) -> LabelColumns:
     """Return the columns that hold the classes.
 
     They are the columns that options name, else the columns named like the model's classes, else
@@ -85,7 +84,7 @@ def find_label_columns(table: Table, file: File, used: Sequence[str | None]) -> 
     Raises:
         DataError: there are no such columns, or the number of names is wrong.
     """
-    chosen, known = file.chosen, tuple(file.options.labels or ())
+    chosen, known = table.chosen, tuple(table.options.labels or ())
     names = chosen.labels
     if len(names) > 1:
         exists = [table.has(name) for name in names]
@@ -97,39 +96,39 @@ def find_label_columns(table: Table, file: File, used: Sequence[str | None]) -> 
             raise table.error(f"no column {listed(missing)}", "--label")
         column = table.named(names[0], "--label") if exists[0] else None
         column = column or table.find(None, "labels", "--label", used)
-        return _of_column(table, file, column, names[exists[0] :])
+        return _of_column(table, column, names[exists[0] :])
     if chosen.label is None and len(known) > 1 and all(map(table.has, known)):
         return LabelColumns(tuple(table.named(name, "--label") for name in known), known)
     column = None if chosen.label else table.known("labels", "--label", used)
     if column is None and chosen.label is None and (zeros := columns_of_zeros(table, used)):
-        file.log.warn(
+        table.log.warn(
             f"no column has a known name of labels; {listed(zeros)} hold 0 and 1, and are read as "
             "one class each. To name others: --label COLUMN COLUMN ..."
         )
         return LabelColumns(tuple(zeros), _renamed(zeros, known))
-    return _of_column(table, file, column or table.find(chosen.label, "labels", "--label", used))
+    return _of_column(table, column or table.find(chosen.label, "labels", "--label", used))
 
 
-def _of_column(table: Table, file: File, column: str, names: Sequence[str] = ()) -> LabelColumns:
+def _of_column(table: LabelledTable, column: str, names: Sequence[str] = ()) -> LabelColumns:
     """Return one column; if its first rows are lists of 0 and 1, return their classes too."""
     at = table.columns.index(column)
     first = [row[at] for row in table.sample()]
     lists = [_positions(cell) for cell in first if cell is not None]
     widths = {0 if each is None else len(each) for each in lists}
     width = widths.pop() if len(widths) == 1 else 0
-    if width < 2 or _are_own_names(lists, file.options.labels):
+    if width < 2 or _are_own_names(lists, table.options.labels):
         if names:
             raise DataError(
                 f"{table.name} has no column {listed(names)}, and they cannot name classes either, "
                 f"because the column {shorten(column)} does not have a list of 0 and 1 in every "
                 f"row; the file has the columns {listed(table.columns)}"
             )
-        mark = joined_by(first, file.options)
+        mark = joined_by(first, table.options)
         if mark:
             shown = shorten(next(cell for cell in first if isinstance(cell, str) and mark in cell))
-            file.log.warn(f"labels as {shown} are split at {mark!r}: a class for each part")
+            table.log.warn(f"labels as {shown} are split at {mark!r}: a class for each part")
         return LabelColumns((column,), mark=mark)
-    known = tuple(file.options.labels or ())
+    known = tuple(table.options.labels or ())
     classes = tuple(names) or known or tuple(str(number) for number in range(1, width + 1))
     if len(classes) != width:
         whose = "--label names" if names else "the model has"
@@ -140,7 +139,7 @@ def _of_column(table: Table, file: File, column: str, names: Sequence[str] = ())
     if not names:
         called = f"are called {', '.join(classes)}; to name them: --label NAME NAME ..."
         order = f"are taken in the order of the model: {listed(classes)}"
-        file.log.warn(
+        table.log.warn(
             f"labels are lists of 0 and 1 for {width} classes, which {order if known else called}"
         )
     return LabelColumns((column,), classes)
@@ -190,7 +189,7 @@ def _are_own_names(lists: Sequence[Any], known: Sequence[str] | None) -> bool:
     )
 
 
-def columns_of_zeros(table: Table, used: Sequence[str | None]) -> list[str]:
+def columns_of_zeros(table: LabelledTable, used: Sequence[str | None]) -> list[str]:
     """Return the columns that hold only 0 and 1 and have no other known purpose; [] if fewer than
     two.
     """

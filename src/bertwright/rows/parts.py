@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bertwright.labelled.tables.columns import plain
+from bertwright.rows.columns import plain
 
 _COLUMNS = ("split", "semeval_set", "set", "fold", "subset", "partition", "data_split")
 PARTS = {

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from bertwright.errors import DataError, listed, shorten
-from bertwright.labelled.source import BadRowLog, BadValue
+from bertwright.rows.bad_rows import BadRowLog, BadValue
 
 UNSEEN = "label unseen in training"
 _OTHERWISE = "labels are spelled differently than in training, and read as the same class"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bertwright.errors import DataError
-from bertwright.labelled.tables.columns import Columns
-from bertwright.labelled.tables.guess import is_unknown_header
+from bertwright.labelled.columns import Columns
 from tests.labelled.conftest import parse, parse_stream
 
 TEXTS = [f"a text of some words, number {n}" for n in range(12)]
@@ -30,67 +29,17 @@ def table(rows, mark="\t"):
         ("a.csv", table([("phrase", "polarity"), *ROWS], ","), ("phrase", "polarity")),
     ],
 )
-def test_a_file_of_two_columns_is_read_and_what_was_taken_is_said(write, name, content, columns):
+def test_options_name_columns_without_known_names(write, name, content, columns):
     path = write(name, content)
-    read = parse(path, "classification")
+    if name != "a.txt":
+        with pytest.raises(DataError, match=r"'good'|'polarity'.*--text COLUMN --label COLUMN"):
+            parse(path, "classification")
+    read = parse(path, "classification", Columns(columns[0], None, columns[1]))
     assert [(each.text, each.label) for each in read.examples] == ROWS
-    assert (read.columns.text, read.columns.label) == columns
-    assert any("which column is the label" in each and "'good'" in each for each in read.warnings)
-    chosen = Columns(columns[0], None, columns[1])
-    assert not any(
-        "which column" in each for each in parse(path, "classification", chosen).warnings
-    )
+    assert read.warnings == []
     # a file to predict is read as the training file was, its labels left alone
     stream = parse_stream(path, "classification", hint=read.columns)
     assert [each.text for each in stream.examples] == TEXTS
-
-
-def test_numbers_are_the_label_of_a_regression(write):
-    numbers = [f"{n / 4}" for n in range(12)]
-    read = parse(write("a.tsv", table(zip(TEXTS, numbers, strict=True))), "regression")
-    assert [each.label for each in read.examples] == [float(each) for each in numbers]
-    headed = write("b.tsv", table([("words", "grade"), *zip(TEXTS, numbers, strict=True)]))
-    assert len(parse(headed, "regression").examples) == 12
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [*zip(TEXTS, reversed(TEXTS), strict=True)],  # both are texts
-        [*zip(LABELS, LABELS, strict=True)],  # neither is one
-        [("a text of words", "x"), ("another text", "y")],  # nothing comes again
-    ],
-)
-def test_what_is_not_clear_is_an_error(write, rows):
-    with pytest.raises(DataError, match=r"no column of labels.*--label COLUMN") as error:
-        parse(write("a.tsv", table(rows)), "classification")
-    assert not error.value.options  # a command with a placeholder would not run
-
-
-def test_of_more_columns_the_guess_is_part_of_the_error(write):
-    rows = [(f"p{n}", text, label, "2020") for n, (text, label) in enumerate(ROWS)]
-    path = write("a.csv", table([("who", "phrase", "polarity", "year"), *rows], ","))
-    with pytest.raises(DataError, match=r"'phrase', 'polarity'") as error:
-        parse(path, "classification")
-    assert error.value.options[:2] == ("--text", "phrase")
-
-
-@pytest.mark.parametrize(
-    ("first", "expected"),
-    [
-        (("phrase", "polarity"), True),
-        (("phrase", "good"), False),  # a label
-        (("a text of words", "polarity"), False),  # a text
-        (("1", "polarity"), False),
-    ],
-)
-def test_what_is_a_header(first, expected):
-    assert is_unknown_header(first, ROWS) is expected
-
-
-def test_a_rare_label_of_the_first_row_is_no_header():
-    rest = [*ROWS[1:], ("one more", "once")]
-    assert not is_unknown_header(("short", "rare"), rest)
 
 
 def test_fasttext_lines(write):

@@ -1,1 +1,0 @@
-"""Labelled files that are tables: their rows, columns, quotes and labels."""
