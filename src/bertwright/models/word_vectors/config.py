@@ -34,6 +34,16 @@ class WordVectorsConfig:
         between(self, 1, MOST_WORDS, "vocab_size")
         between(self, 1, MOST_WIDTH, "hidden_size")
 
+    @property
+    def averages_unknown(self) -> bool:
+        """Whether the mean of a text includes unknown words."""
+        return True
+
+    @property
+    def normalize(self) -> bool:
+        """Whether the vector of a text is scaled to length 1 by default."""
+        return False
+
 
 @dataclass(frozen=True)
 class Word2VecConfig(WordVectorsConfig):
@@ -47,6 +57,10 @@ class Word2VecConfig(WordVectorsConfig):
     """Distinguish a word from sampled words (negative sampling), or predict the decisions on its
     path in a Huffman tree (hierarchical softmax).
     """
+
+    @property
+    def averages_unknown(self) -> bool:
+        return False  # training left them out
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,10 @@ class FastTextConfig(Word2VecConfig):
 @dataclass(frozen=True)
 class GloveConfig(WordVectorsConfig):
     """GloVe (Pennington et al. 2014)."""
+
+    @property
+    def averages_unknown(self) -> bool:
+        return False  # training left them out
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
 from bertwright.arrays import Int64s
-from bertwright.models.word_vectors.config import (
-    FastTextConfig,
-    GloveConfig,
-    StaticConfig,
-    Word2VecConfig,
-    WordVectorsConfig,
-)
+from bertwright.models.word_vectors.config import FastTextConfig, WordVectorsConfig
 from bertwright.models.word_vectors.subwords import buckets_of
 from bertwright.nn.encoder import Encoder, EncoderSpec, FurtherWords
 from bertwright.nn.sequences import Inputs
@@ -46,10 +40,8 @@ def word_vectors_spec(config: WordVectorsConfig) -> EncoderSpec:
         averages_begin=False,
         averages_end=False,
         feature_based=True,
-        averages_unknown=config.averages_unknown
-        if isinstance(config, StaticConfig)
-        else not isinstance(config, (Word2VecConfig, GloveConfig)),
-        default_normalize=isinstance(config, StaticConfig) and config.normalize,
+        averages_unknown=config.averages_unknown,
+        default_normalize=config.normalize,
     )
 
 
