@@ -367,7 +367,7 @@ def test_beam_search_finds_the_same_targets(
     found = []
     for place in (CPU, device):
         learner = tiny.learner().to(place).eval().requires_grad_(False)
-        search = TargetSearch(learner, tokenizer, 4096)
+        search = TargetSearch(learner, tokenizer, 4096, learner.encoder.spec.max_length)
         steps = search.begin(sources, [14] * len(sources), 4, 0.6)
         found.append([best[0].ids for best in finish(steps)])
     assert_nearly_all_agree(*found)

@@ -44,10 +44,14 @@ class Sums(Encoder):
         return Encoded(inputs.sequences, layers[-1], tuple(layers) if keep_layers else ())
 
 
-def model_of(folder: Path, depth: int, pooling: str = "mean") -> Model:
+def model_of(
+    folder: Path, depth: int, pooling: str = "mean", widths: tuple[int, ...] | None = None
+) -> Model:
     bert = load(folder, device="cpu")
     torch.manual_seed(0)
-    learner = Learner(Sums(depth, pooling), {}).eval().requires_grad_(False)
+    sums = Sums(depth, pooling)
+    sums.spec = replace(sums.spec, own_widths=widths or sums.spec.own_widths)
+    learner = Learner(sums, {}).eval().requires_grad_(False)
     runner = ModelRunner(learner, bert.tokenizer, torch.device("cpu"), 64, "sums")
     return Model(runner, bert.config, bert.report, {})
 
@@ -76,11 +80,10 @@ def test_static_vectors_have_one_layer(model_folder: Path) -> None:
 
 
 def test_layers_of_several_widths_are_taken_one_at_a_time(model_folder: Path) -> None:
-    model = model_of(model_folder, 1)
-    model.runner.encoder.spec = replace(model.spec, own_widths=(8, 4))
+    model = model_of(model_folder, 1, widths=(8, 4))
     with pytest.raises(ConfigError, match="8, 4 wide"):
         model.encode(["a"])
-    model.runner.encoder.spec = replace(model.spec, own_widths=(8, 8))
+    model = model_of(model_folder, 1, widths=(8, 8))
     for layer in (0, 1):
         table = of_model(model, layer)
         row = model.tokenizer.framing.inside(1)[0]

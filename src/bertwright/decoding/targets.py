@@ -74,6 +74,8 @@ class TargetSearch:
     tokenizer: Tokenizer
     batch_tokens: int
     """The approximate number of source tokens that are read at once, counted for every beam."""
+    longest: int | None
+    """The most tokens of a source or a target; None: any number."""
 
     def search(
         self, sources: Sequence[list[int]], config: TranslationConfig, done: int = 0
@@ -88,7 +90,7 @@ class TargetSearch:
         Raises:
             DataError: a source is longer than the model reads; its number is named.
         """
-        longest = self.learner.encoder.spec.max_length
+        longest = self.longest
         for number, ids in enumerate(sources, done + 1):
             if longest is not None and len(ids) > longest:
                 raise DataError(
@@ -116,8 +118,7 @@ class TargetSearch:
         """
         more = LONGER_TREE if writes_trees(self.tokenizer) else LONGER
         most = most or length - 2 + more
-        longest = self.learner.encoder.spec.max_length
-        return most if longest is None else min(most, longest)
+        return most if self.longest is None else min(most, self.longest)
 
     def begin(
         self,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from numbers import Integral
 from typing import Any, Literal, TypeVar
@@ -271,11 +272,16 @@ class ModelRunner:
     """The ids before a prompt, for a model that was not trained here; None: those of the
     framing.
     """
+    max_length: int | None = None
+    """The most tokens that the model was trained to read at once; None: as many as the encoder
+    reads.
+    """
 
-    @property
+    @cached_property
     def spec(self) -> EncoderSpec:
-        """The specification of the encoder."""
-        return self.learner.encoder.spec
+        """The specification of the encoder, with this `max_length`."""
+        spec = self.learner.encoder.spec
+        return replace(spec, max_length=self.max_length or spec.max_length)
 
     def room(self, paired: bool = False) -> int:
         """Return the number of tokens of text that fit in a sequence, or of both texts in that of a

@@ -584,16 +584,15 @@ def load(
     loaded = checkpoint.load(path)
     encoder = loaded.learner.encoder
     most = read_length(loaded.folder, encoder.spec.max_length)
-    encoder.spec = replace(encoder.spec, max_length=most)
     tokenizer = read_tokenizer(loaded.folder, loaded.config)
     tokenizer = spell_unknown_words(tokenizer, encoder)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
     if exported is not None:
-        learner = with_export(exported, learner, tokenizer, path)
+        learner = with_export(exported, learner, tokenizer, path, most)
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)
     begin = None if is_ours(loaded.folder) else tokenizer.stated_begin
-    runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder), begin)
+    runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder), begin, most)
     return Model(runner, loaded.config, loaded.report, loaded.tasks, loaded.folder)
 
 

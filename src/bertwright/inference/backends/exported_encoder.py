@@ -103,7 +103,11 @@ class ExportedEncoder(Encoder):
 
 
 def with_export(
-    folder: str | Path, learner: Learner, tokenizer: Tokenizer, model: str | Path
+    folder: str | Path,
+    learner: Learner,
+    tokenizer: Tokenizer,
+    model: str | Path,
+    longest: int | None,
 ) -> Learner:
     """Return a learner with the heads of `learner` and an exported graph as its encoder.
 
@@ -114,6 +118,7 @@ def with_export(
         learner: the model that it was exported from.
         tokenizer: the tokenizer of the model.
         model: the path of the model, for the command that a message shows.
+        longest: the most tokens that the model reads at once.
 
     Raises:
         ConfigError: the graph is of another model, lacks a layer that a head reads, or cannot be
@@ -124,7 +129,7 @@ def with_export(
     exported = open_exported(folder, torch.get_num_threads())
     graph = ExportedEncoder(exported, encoder, str(model)).eval()
     framing = tokenizer.framing
-    longest = min(encoder.spec.max_length or exported.longest, exported.longest)
+    longest = min(longest or exported.longest, exported.longest)
     room = longest - framing.special_tokens()
     ids = [framing.one(each[:room]) for each in tokenizer.encode_bare_ids(SAMPLE)]
     most = max(map(max, ids))

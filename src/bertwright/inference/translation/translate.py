@@ -79,7 +79,8 @@ def require_translator(runner: ModelRunner) -> None:
 
 def target_search(runner: ModelRunner) -> TargetSearch:
     """Return the search for targets of a model that has a `translation` head."""
-    return TargetSearch(runner.learner, runner.tokenizer, runner.batch_tokens)
+    longest = runner.spec.max_length
+    return TargetSearch(runner.learner, runner.tokenizer, runner.batch_tokens, longest)
 
 
 def bleu_for(references: Sequence[str], tokenize: BleuTokenize = "auto") -> Any:
