@@ -26,7 +26,6 @@ from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.run import RunConfig
-from bertwright.config.run_file import read_run_file
 from bertwright.config.task import BleuTokenize
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.console import bar, say, step_bars
@@ -223,12 +222,8 @@ def pretrain(
     targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     if "tensorboard" in targets:
         given["log"] = {"tensorboard": True}
-    if isinstance(config, str | Path):
-        base = read_run_file(config, cls)
-    else:
-        base = values.with_present_names(cls, _mapping(config))
-    over = values.with_present_names(cls, _nested(settings | given))
-    made = values.from_dict(cls, values.merge(base, over)).completed()
+    over = _nested(settings | given)
+    made = values.from_dict(cls, values.merge(_mapping(config), over)).completed()
     others = targets - {"tensorboard"}
     with _sinks(on_log, others, made.out, made) as sink:
         folder = pretraining.pretrain(

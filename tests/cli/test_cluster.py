@@ -72,10 +72,6 @@ def test_a_vocabulary_shards_and_vectors_are_those_made_here(
     other = tmp_path / "other"
     error = ran(*words, "--out", other / "v.npy", "--cluster", "tcp://127.0.0.1:9", code=2).err
     assert "tcp://127.0.0.1:9" in error
-    assert (
-        "bertwright plot --model"
-        in ran(*words, "--plot", other / "p.html", "--cluster", address, code=2).err
-    )
 
 
 def test_results_come_in_order(address: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -165,45 +164,6 @@ def test_a_plot_is_of_the_vectors_that_were_asked(
         ran("plot", "--model", model, "--input", table, "--out", page, *options)
         pages.append(page.read_text(encoding="utf-8"))
     assert len(set(pages)) == 3
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (
-            ["--plot", "a b.html", "--color=kind", "--projection", "tsne", "--layers", "-1"],
-            [["plot", "--out", "a b.html", "--color", "kind", "--projection", "tsne"]],
-        ),
-        (
-            ["--fit-whitening=w.npz", "--dimensions", "2", "--normalize"],
-            [["whiten", "--out", "w.npz", "--dimensions", "2"]],
-        ),
-        (
-            ["--out", "v.npy", "--dtype", "float16", "--plot", "p.html", "--color", "kind"],
-            [
-                ["plot", "--out", "p.html", "--color", "kind"],
-                ["embed", "--out", "v.npy", "--dtype", "float16"],
-            ],
-        ),
-    ],
-)
-def test_the_old_form_prints_a_command_that_works(
-    model: str,
-    table: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    ran: Ran,
-    old: list[str],
-    new: list[list[str]],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    printed = ran("embed", "--model", model, "--input", table, *old, code=2).err
-    commands = [shlex.split(line) for line in printed.splitlines() if "  bertwright " in line]
-    assert [command[:2] for command in commands] == [["bertwright", words[0]] for words in new]
-    for command, words in zip(commands, new, strict=True):
-        assert set(words[1:]) <= set(command)
-        ran(*command[1:])
-        assert Path(words[words.index("--out") + 1]).is_file()
 
 
 @pytest.mark.parametrize(

@@ -84,33 +84,6 @@ def test_toml_is_what_a_person_would_write() -> None:
     )
 
 
-@dataclass(frozen=True)
-class Renamed:
-    """A section with a key that had another name."""
-
-    fraction: float = field(default=0.5, metadata={"formerly": "share"})
-
-
-@dataclass(frozen=True)
-class WithRenamed:
-    """A configuration with such a section."""
-
-    inner: Renamed = field(default_factory=Renamed)
-
-
-def test_a_former_name_is_read_and_the_present_one_written() -> None:
-    read = values.from_dict(WithRenamed, {"inner": {"share": 0.25}})
-    assert read == WithRenamed(Renamed(0.25))
-    assert values.to_dict(read) == {"inner": {"fraction": 0.25}}
-    assert values.former_keys(WithRenamed) == {"inner.share": "inner.fraction"}
-    renamed = values.with_present_names(WithRenamed, {"inner": {"share": 0.25}})
-    assert renamed == {"inner": {"fraction": 0.25}}
-    both = {"inner": {"share": 0.25, "fraction": 0.25}}
-    for names in (values.from_dict, values.with_present_names):
-        with pytest.raises(ConfigError, match=r"inner\.share.*inner\.fraction.* f\.toml"):
-            names(WithRenamed, both, "f.toml")
-
-
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({}, ["'out'", "f.toml"]),
     ({"out": "o", "stepz": 1}, ["'stepz'", "f.toml", "'steps'"]),

@@ -88,7 +88,7 @@ def test_the_hub_reads_it() -> None:
 
 @pytest.mark.parametrize(
     ("model", "base"),
-    [("bert-base-uncased", "bert-base-uncased"), ("hf:a/b@main", "a/b"), ("runs/mine", None)],
+    [("hf:bert-base-uncased", "bert-base-uncased"), ("hf:a/b@main", "a/b"), ("runs/mine", None)],
 )
 def test_a_base_model_is_one_of_the_hub(model: str, base: str | None) -> None:
     assert front_of(written(classification() | {"model": model})).get("base_model") == base

@@ -102,7 +102,6 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         said = said.replace(lengths, both if "minutes" in run.lengths else passes)
     pretrain.__doc__ = "\n".join([said.rstrip(), *_of_the_model(run)])
     pretrain.reads = run.reads  # type: ignore[attr-defined]
-    pretrain.configures = run  # type: ignore[attr-defined]
     pretrain.models = _models()  # type: ignore[attr-defined]
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import BoundArguments, getdoc, isfunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from cyclopts import (
     App,
@@ -27,13 +27,9 @@ from cyclopts import (
 )
 from cyclopts.config import Dict, Env
 
-from bertwright.cli.rewriting import as_new_verb
 from bertwright.config import values
 from bertwright.config.ranges import OutOfRange
 from bertwright.errors import ConfigError
-
-if TYPE_CHECKING:
-    from bertwright.config.run import RunConfig
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 """The folder of the recipes that `--config NAME` finds."""
@@ -69,7 +65,6 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
     words = [HYPHEN + word[1:] if _VALUE.fullmatch(word) else word for word in words]
     try:
         for part in app.parse_commands(words)[1]:
-            words = _with_present_names(part, words)
             if isfunction(part.default_command):
                 # the list of verbs shows one line each; a verb's help shows its whole docstring
                 text = (getdoc(part.default_command) or "").partition("\n\nArgs:")[0]
@@ -78,25 +73,6 @@ def read(app: App, words: Sequence[str]) -> tuple[Callable[..., Any], BoundArgum
     except (CycloptsError, ConfigError) as error:
         raise ConfigError(_message(app, words, error)) from error
     return verb, bound
-
-
-def _with_present_names(app: App, words: Sequence[str]) -> list[str]:
-    """Return the words of a command line with former names of options replaced by present ones."""
-    configured = _configured(app)
-    former = {} if configured is None else values.former_keys(configured)
-    end = (*words, "--").index("--")
-    renamed = list(words)
-    for index, word in enumerate(words[:end]):
-        option, sign, value = word.partition("=")
-        if option.startswith("--") and _key(option) in former:
-            renamed[index] = f"--{former[_key(option)].replace('_', '-')}{sign}{value}"
-    return renamed
-
-
-def _configured(app: App) -> type[RunConfig] | None:
-    """Return the class of runs that the options of `pretrain` configure; None for other verbs."""
-    command = app.default_command
-    return vars(command).get("configures") if isfunction(command) else None
 
 
 def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -116,7 +92,7 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
     given = arguments.get("--config", default=None)
     file: dict[str, Any] = {}
     if given is not None and given.tokens:
-        file = _read_file(given.tokens[-1].value, app, commands, arguments)
+        file = _read_file(given.tokens[-1].value, commands, arguments)
     for argument in arguments:
         tokens = argument.tokens
         tokens[:] = [t.evolve(value=values.at_home(t.value)) if t.keyword else t for t in tokens]
@@ -201,9 +177,7 @@ def _none_is_nothing(hint: Any) -> bool:
     return type(None) in get_args(hint) and not values.none_is_a_choice(hint)
 
 
-def _read_file(
-    name: str, app: App, commands: tuple[str, ...], arguments: ArgumentCollection
-) -> dict[str, Any]:
+def _read_file(name: str, commands: Sequence[str], arguments: ArgumentCollection) -> dict[str, Any]:
     """Return the values of a file by key, after their types are checked.
 
     A text in the file is not accepted as a number. A length on the command line replaces those of
@@ -211,13 +185,7 @@ def _read_file(
     """
     path = find_file(name, commands)
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
-    if (configured := _configured(app)) is None:
-        mapping = values.read_toml(path)
-    else:
-        from bertwright.config.run_file import read_run_file
-
-        mapping = read_run_file(path, configured)
-    flat = values.flatten(mapping)
+    flat = values.flatten(values.read_toml(path))
     for key, value in flat.items():
         if key not in hints:
             raise values.unknown_key(key, _keys(arguments), path)
@@ -262,8 +230,6 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
     if not arguments and rest and rest[0].startswith("-"):  # an option where a verb is expected
         near = difflib.get_close_matches(rest[0], ("--version", "--help", "--help-all"), n=1)
         message = f"unknown option {rest[0]}; did you mean {near[0]}?" if near else message
-    elif new := as_new_verb([word.replace(HYPHEN, "-") for word in words]):
-        return new
     elif unknown := [each for each in options if arguments and not arguments.get(each, None)]:
         guess = _nearest_option(_key(unknown[0]), _keys(arguments))
         message = f"unknown option {unknown[0]}"

@@ -1,8 +1,7 @@
 """Commands to run instead of one that failed, which the message of its error suggests.
 
 An error may name the right value in place of a wrong one, or options that make a labelled file
-readable. Some options of earlier versions have become verbs: `embed --plot page.html` is now
-`plot --out page.html`, and `embed --fit-whitening white.npz` is `whiten --out white.npz`.
+readable.
 """
 
 from __future__ import annotations
@@ -10,13 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-
-VERB_OF = {"--plot": "plot", "--fit-whitening": "whiten"}
-"""Old option of `embed`, which named a file to write -> the verb that writes this file now."""
-ONLY_OF = {"plot": {"--color", "--projection"}, "embed": {"--dtype", "--resume", "--cluster"}}
-"""Verb -> options of the old `embed` that this verb alone has."""
-WITHOUT_EFFECT = {"whiten": {"--normalize", "--no-normalize"}}
-"""Verb -> options that had no effect in the old form, and that the verb does not have."""
 
 LABELLED = ("finetune", "evaluate", "predict")
 """Verbs that have the options of labelled files."""
@@ -52,41 +44,6 @@ def with_options(words: Sequence[str], options: Sequence[str]) -> str:
         [option for option in given if option[0] not in names]
         + [option for option in added if option[0] in names]
     )
-
-
-def as_new_verb(words: Sequence[str]) -> str:
-    """Return a message with the commands that replace a command line of an old form.
-
-    There is one command for each file that the old command was to write. The result is empty if the
-    form is not old.
-    """
-    if words[:1] != ["embed"]:
-        return ""
-    options = _by_option(words[1:])
-    names = list(dict.fromkeys(name for name, _ in options))
-    old = [name for name in names if name in VERB_OF]
-    if not old:
-        return ""
-    files = [*old, *(["--out"] if "--out" in names else [])]
-    commands = "".join(f"\n  {_writes(name, options)}" for name in files)
-    moved = " and ".join(f"embed {name} has become the verb {VERB_OF[name]}" for name in old)
-    return f"{moved}. Run instead:{commands}"
-
-
-def _writes(file_option: str, options: Sequence[tuple[str, list[str]]]) -> str:
-    """Return the command that writes the file which this option of the old `embed` named."""
-    verb = VERB_OF.get(file_option, "embed")
-    left_out = {"--out", *VERB_OF, *WITHOUT_EFFECT.get(verb, ())}
-    for other, names in ONLY_OF.items():
-        if other != verb:
-            left_out |= names
-    kept: list[tuple[str, list[str]]] = [(verb, [])]
-    for name, values in options:
-        if name == file_option:
-            kept.append(("--out", values))
-        elif name not in left_out:
-            kept.append((name, values))
-    return _joined(kept)
 
 
 def _joined(options: Sequence[tuple[str, list[str]]]) -> str:

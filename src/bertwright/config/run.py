@@ -92,7 +92,7 @@ HoldOut = Literal["documents", "ends"]
 class ValidationConfig:
     """Held-out documents, and how often the loss on them is computed."""
 
-    fraction: float = field(default=0.01, metadata={"formerly": "share"})
+    fraction: float = 0.01
     """Fraction of the documents to hold out for validation."""
     hold_out: HoldOut | None = None
     """documents: hold out whole documents, chosen by their number; ends: hold out the last part of

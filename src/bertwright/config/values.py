@@ -6,9 +6,6 @@ tuples, mappings, `None` or other such dataclasses (sections). A key is the path
 `optimizer.learning_rate`. TOML has no null, so None is written as the text "none", and "none" is
 read as None wherever a field may be None; the command line does the same. If "none" is also a
 choice of the field, a None is left out of the file, and "none" is read as the choice.
-
-A field with `metadata={"formerly": NAME}` had another name in earlier versions. That name is still
-read; the current one is written.
 """
 
 from __future__ import annotations
@@ -78,7 +75,6 @@ def from_dict(default: Any, mapping: Any, where: str = "", prefix: str = "") -> 
     hints = _hints(cls)
     if not isinstance(mapping, Mapping):
         convert(dict, mapping, prefix.rstrip("."), where)
-    mapping = _with_present_names(cls, mapping, where, prefix)
     if unknown := next((key for key in mapping if key not in hints), None):
         raise unknown_key(prefix + unknown, keys_of(cls, prefix), where)
     chosen = defaults_of(default)
@@ -121,30 +117,6 @@ def keys_of(cls: type[Any], prefix: str = "") -> list[str]:
     for name, section in _sections(cls).items():
         keys += [prefix + name] if section is None else keys_of(section, f"{prefix}{name}.")
     return keys
-
-
-def former_keys(cls: type[Any], prefix: str = "") -> dict[str, str]:
-    """Return the keys that had other names in earlier versions: former key -> current key."""
-    former = {prefix + old: prefix + new for old, new in _former_names(cls).items()}
-    for name, section in _sections(cls).items():
-        former |= {} if section is None else former_keys(section, f"{prefix}{name}.")
-    return former
-
-
-def with_present_names(
-    cls: type[Any], mapping: Mapping[str, Any], where: str = "", prefix: str = ""
-) -> dict[str, Any]:
-    """Return a mapping for `cls` with the current names of keys, also in its sections.
-
-    Raises:
-        ConfigError: a key is given under both names.
-    """
-    renamed = _with_present_names(cls, mapping, where, prefix)
-    for name, section in _sections(cls).items():
-        inside = renamed.get(name)
-        if section is not None and isinstance(inside, Mapping):
-            renamed[name] = with_present_names(section, inside, where, f"{prefix}{name}.")
-    return renamed
 
 
 def none_is_a_choice(hint: Any) -> bool:
@@ -333,26 +305,6 @@ def _sections(cls: type[Any]) -> dict[str, type[Any] | None]:
         kinds = [kind for kind in (hint, *typing.get_args(hint)) if isinstance(kind, type)]
         sections[name] = next((kind for kind in kinds if dataclasses.is_dataclass(kind)), None)
     return sections
-
-
-def _former_names(cls: type[Any]) -> dict[str, str]:
-    """Return former name -> current name of the fields of `cls`, without those of its sections."""
-    fields = dataclasses.fields(cls)
-    return {f.metadata["formerly"]: f.name for f in fields if "formerly" in f.metadata}
-
-
-def _with_present_names(
-    cls: type[Any], mapping: Mapping[str, Any], where: str, prefix: str
-) -> dict[str, Any]:
-    former = _former_names(cls)
-    for old, new in former.items():
-        if old in mapping and new in mapping:
-            source = f" in {where}" if where else ""
-            raise ConfigError(
-                f"'{prefix}{old}' and '{prefix}{new}' are both given{source}: the first is the "
-                "former name of the second; leave it out"
-            )
-    return {former.get(key, key): value for key, value in mapping.items()}
 
 
 def _name(hint: Any) -> str:

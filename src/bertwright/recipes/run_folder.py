@@ -34,7 +34,6 @@ from bertwright.atomic import (
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.config.run_file import read_run_file
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.machine import processor
@@ -203,14 +202,13 @@ def mend_latest(run: Path, folder: Path) -> None:
 
 def read_saved(run: Path, cls: type[R]) -> R:
     """Return the configuration that a run began with."""
-    return values.from_dict(cls, read_run_file(run / CONFIG, cls), str(run / CONFIG))
+    return values.from_dict(cls, values.read_toml(run / CONFIG), str(run / CONFIG))
 
 
 def with_rule_of(run: Path, config: RunConfig) -> RunConfig:
     """Return the configuration with the existing run's rule for holding out text.
 
-    A rule that the configuration names itself is kept. A run of an older version has no such rule,
-    and holds out whole documents.
+    A rule that the configuration names itself is kept.
     """
     if config.validation.hold_out is not None:
         return config

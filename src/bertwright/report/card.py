@@ -214,7 +214,7 @@ def _base_model(results: Results) -> str | None:
     model = results["model"]
     if Path(model).exists():
         return None
-    hub_id = hub.id_of(model) or hub.id_of(hub.well_known(model) or "")
+    hub_id = hub.id_of(model)
     return hub_id and hub_id.partition("@")[0]
 
 

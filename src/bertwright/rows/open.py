@@ -54,7 +54,8 @@ Missing = TypeVar("Missing", bound=BertwrightError)
 def no_folder(error: type[Missing], path: Path, expected: str, command: str) -> Missing:
     """Return the error for a path that should be a folder and is not.
 
-    For the name of a well-known model, the message says how to get it from the Hugging Face hub.
+    If no path here is similar, and the path could be the name of a model on the Hugging Face hub,
+    the message says how to get that.
 
     Args:
         error: the class of the error.
@@ -62,13 +63,15 @@ def no_folder(error: type[Missing], path: Path, expected: str, command: str) -> 
         expected: a description of the folder, such as `the folder of a tokenizer`.
         command: the command that writes such a folder.
     """
-    message = f"no folder {path}: expected {expected}"
-    if (wanted := hub.well_known(path)) is None:
-        return error(f"{message}{nearest_name(path) or '.'} Such a folder is written by: {command}")
-    hub_error = error(
-        f"{message}. The Hugging Face hub is asked only for names that begin with {hub.PREFIX}; "
-        f"for its model of this name give {wanted}"
+    nearest = nearest_name(path)
+    message = (
+        f"no folder {path}: expected {expected}{nearest or '.'} Such a folder is written by: "
+        f"{command}"
     )
+    if nearest or not hub.could_be_id(path):
+        return error(message)
+    wanted = f"{hub.PREFIX}{path}"
+    hub_error = error(f"{message}. A model of the Hugging Face hub is named hf:ORG/NAME: {wanted}")
     hub_error.retry = (str(path), wanted)
     return hub_error
 

@@ -186,7 +186,7 @@ class SingleTextConfig(InstanceConfig):
 class LongPhaseConfig:
     """The last part of a run on longer sequences (BERT, appendix A.2)."""
 
-    fraction: float = field(default=0.0, metadata={"formerly": "share"})
+    fraction: float = 0.0
     """Fraction of the run for the phase of longer sequences; 0: no such phase. Published: 0.1."""
     sequence_length: int = 512
     """Maximum tokens per sequence in this phase."""
@@ -209,9 +209,9 @@ class MaskingConfig:
     """Maximum predictions per sequence; unset: `probability` times the maximum sequence length."""
     whole_word: bool = False
     """Mask all tokens of a word together."""
-    mask_fraction: float = field(default=0.8, metadata={"formerly": "mask_share"})
+    mask_fraction: float = 0.8
     """Fraction of the tokens to predict that is replaced by [MASK]."""
-    random_fraction: float = field(default=0.1, metadata={"formerly": "random_share"})
+    random_fraction: float = 0.1
     """Fraction of the tokens to predict that is replaced by a random token; the rest stay."""
 
     def __post_init__(self) -> None:
