@@ -263,6 +263,20 @@ def test_a_fasttext_without_ngrams(tmp_path: Path, least: int) -> None:
         FastTextRun(data="x", out="y", architecture=FastTextChanges(max_n=0))
 
 
+def test_an_exported_fasttext_counts_each_word_and_has_the_used_inner_nodes(
+    tmp_path: Path,
+) -> None:
+    rows, nodes = np.eye(3, 2, dtype=np.float32), np.array([[1, 2], [3, 4]], np.float32)
+    config = FastTextConfig(3, 2, loss="hierarchical-softmax", buckets=0, min_n=0, max_n=0)
+    content = fasttext_file.FastTextFile(config, ["a", "b", "c"], np.array([5, 4, 0]), rows, nodes)
+    fasttext_file.write(tmp_path / "v.bin", content)
+    import_vectors(tmp_path / "v.bin", tmp_path / "model")  # adds a row of unknown words
+    export_vectors(tmp_path / "model", tmp_path / "again.bin", to="fasttext")
+    again = fasttext_file.read(tmp_path / "again.bin")
+    assert (again.words, again.counts.tolist()) == (["a", "b", "c"], [5, 4, 1])
+    np.testing.assert_array_equal(again.output, nodes)
+
+
 def test_embed_says_how_many_words_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

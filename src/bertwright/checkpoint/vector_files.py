@@ -187,7 +187,9 @@ def _fasttext_file(loaded: Any, words: list[str], kept: Int64s) -> fasttext_file
     counts, rows = encoder.counts.numpy(), encoder.rows.numpy()
     rows = np.concatenate([rows[kept], rows[len(counts) :]])
     output = objective.output.detach().numpy()
+    # The hierarchical softmax has no row for a word but for each inner node of the Huffman tree.
+    # Words without a count, such as special tokens, are in no path, so the last nodes are unused.
     output = output[kept] if len(output) == len(counts) else output[: len(kept) - 1]
-    return fasttext_file.FastTextFile(
-        loaded.config, words, np.maximum(counts[kept], 1), rows, output
-    )
+    # The published program drops words below its min_count, which is 1 in the file.
+    counts = np.maximum(counts[kept], 1)
+    return fasttext_file.FastTextFile(loaded.config, words, counts, rows, output)
