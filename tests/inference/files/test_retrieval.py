@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -53,6 +54,22 @@ def test_the_files_of_beir(tmp_path: Path) -> None:
     assert search.relevant == [{0: 1.0, 2: 2.0}, {1: 1.0}]
     assert find_judgements(judgements) == judgements
     assert find_judgements(tmp_path) is None
+
+
+def test_each_file_may_be_compressed(tmp_path: Path) -> None:
+    folder = write_search(tmp_path / "data")
+    plain = find_judgements(folder)
+    assert plain is not None
+    expected = read_search(plain)
+    for path in (plain, folder / "corpus.jsonl", folder / "queries.jsonl"):
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    judgements = find_judgements(folder)
+    assert judgements == folder / "qrels" / "test.tsv.gz"
+    assert find_judgements(judgements) == judgements
+    search = read_search(judgements)
+    assert search.relevant == expected.relevant
+    assert search.documents == expected.documents
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ queries.jsonl    {"_id": "q1", "text": "..."}
 qrels/test.tsv   query-id, corpus-id and score, with a header
 ```
 
+Each of them may be compressed (`corpus.jsonl.gz`).
+
 A document is its title, a blank and its text. A document that is the query itself, with its id and
 its text (as in ArguAna), is left out of its ranking; BEIR leaves out every document with the id of
 the query. Queries without a relevant document are left out. As in trec_eval, a relevant document
@@ -34,6 +36,7 @@ from bertwright.errors import DataError, shorten
 from bertwright.inference.files.similar import nearest
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.progress import OnProgress, silent
+from bertwright.rows.compressed import COMPRESSED_SUFFIXES
 from bertwright.rows.open import open_bytes
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_scorer
 from bertwright.tasks.metrics import bootstrap, of_sums, ratio, value
@@ -76,12 +79,13 @@ def find_judgements(path: str | Path) -> Path | None:
         DataError: the folder has no file of judgements, or several and no test.tsv.
     """
     path = Path(path)
-    if path.is_file() and path.suffix == ".tsv" and (_root(path) / CORPUS).is_file():
+    suffixes = tuple(f".tsv{compressed}" for compressed in ("", *COMPRESSED_SUFFIXES))
+    if path.is_file() and path.name.endswith(suffixes) and _stored(_root(path) / CORPUS).is_file():
         return path
-    if not (path / CORPUS).is_file():
+    if not _stored(path / CORPUS).is_file():
         return None
-    found = sorted((path / QRELS).glob("*.tsv"))
-    test = path / QRELS / "test.tsv"
+    found = sorted(each for each in (path / QRELS).glob("*") if each.name.endswith(suffixes))
+    test = _stored(path / QRELS / "test.tsv")
     if test in found or len(found) == 1:
         return test if test in found else found[0]
     names = ", ".join(each.name for each in found) or "none"
@@ -97,6 +101,12 @@ def _root(judgements: Path) -> Path:
     return parent.parent if parent.name == QRELS else parent
 
 
+def _stored(path: Path) -> Path:
+    """Return the path, or that of its compressed form if only this is there."""
+    compressed = (path.with_name(path.name + suffix) for suffix in COMPRESSED_SUFFIXES)
+    return next((each for each in (path, *compressed) if each.is_file()), path)
+
+
 def read_search(judgements: Path) -> Search:
     """Read a data set.
 
@@ -105,8 +115,8 @@ def read_search(judgements: Path) -> Search:
             document that are there; the message names the file and line.
     """
     root = _root(judgements)
-    documents = dict(_texts(root / CORPUS))
-    texts = {name: text for name, (_, text) in _texts(root / QUERIES)}
+    documents = dict(_texts(_stored(root / CORPUS)))
+    texts = {name: text for name, (_, text) in _texts(_stored(root / QUERIES))}
     index = {name: number for number, name in enumerate(documents)}
     grades: dict[str, dict[int, float]] = {}
     missing: dict[str, dict[str, str]] = {QUERIES: {}, CORPUS: {}}
@@ -182,9 +192,10 @@ def _texts(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
 
 def _judgements(path: Path) -> Iterator[tuple[str, str, str, float]]:
     """Yield the place, query, document and grade of each judgement; a header is left out."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            cells = line.rstrip("\n").split("\t")
+    with open_bytes(path) as lines:
+        for number, content in enumerate(lines, 1):
+            line = content.decode("utf-8", "replace").rstrip("\r\n")
+            cells = line.split("\t")
             place = f"{path}, line {number}"
             if not line.strip():
                 continue
