@@ -103,7 +103,7 @@ def main() -> None:
             "commands": [" ".join(map(str, trees)), " ".join(training)],
             "steps": last["step"],
             "held_out_loss": round(last["loss"], 3),
-            "held_out_accuracy": round(100 * last["translation.accuracy"], 1),
+            "held_out_accuracy": round(last["translation.accuracy"], 3),
             **found.get(name, {}),
         }
         for beam in given.beams:

@@ -122,11 +122,8 @@ def evaluate_parses(
     """Compare a parser's trees with those of a treebank.
 
     Returns:
-        `f1`, `precision`, `recall` and `exact` (sentences without an error) in percent, and the
-        fraction of trees that needed no repair.
-
-    Raises:
-        DataError: the trees have different words.
+        `sentences`, their number; `f1`, `precision` and `recall` of the brackets; and the fractions
+        of sentences without an error (`exact`) and of trees that needed no repair (`well_formed`).
     """
     rows = []
     for number, (gold, tree) in enumerate(zip(right, parsed, strict=True), start=1):
@@ -140,14 +137,11 @@ def evaluate_parses(
         rows.append(((ours & theirs).total(), ours.total(), theirs.total()))
     hits, matched, wanted = (sum(row[n] for row in rows) for n in range(3))
     exact = sum(row[0] == row[1] == row[2] for row in rows)
-    percent = {
-        "f1": 200 * hits / max(1, matched + wanted),
-        "precision": 100 * hits / max(1, matched),
-        "recall": 100 * hits / max(1, wanted),
-        "exact": 100 * exact / max(1, len(rows)),
-    }
     return {
         "sentences": len(rows),
-        **{name: round(value, 2) for name, value in percent.items()},
+        "f1": 2 * hits / max(1, matched + wanted),
+        "precision": hits / max(1, matched),
+        "recall": hits / max(1, wanted),
+        "exact": exact / max(1, len(rows)),
         "well_formed": sum(well_formed) / max(1, len(well_formed)),
     }
