@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bertwright.models.catalogue import MODELS
+
 Data = Literal["wordpieces", "words", "wordpiece-pairs", "word-pairs"]
 """The data of a rung: text or translations, in one of the two vocabularies."""
 
@@ -289,16 +291,15 @@ FIVE = ("ngram", "word2vec", "awd-lstm", "gpt2", "bert")
 """The rungs of the preset."""
 
 NO_RUNGS: Mapping[str, str] = {
+    **{
+        name: f"it is read and used, and not trained here: bertwright pretrain trains {row.instead}"
+        for name, row in MODELS.items()
+        if row.run is None
+    },
     "memory-network": "it reads stories with questions, and no text: bertwright data stories",
     "bert2rnd": "it is a translation model that begins as a BERT, and no encoder of its own",
-    "word-vectors": "its vectors are read from files of other programs and never trained here",
-    "model2vec": "its vectors are distilled from another model: bertwright convert --to static",
     "roberta": "it is a BERT without next sentences, so `bert` stands for it",
-    "xlm-roberta": "it is read and fine-tuned, and not pre-trained here: `roberta` is",
-    "camembert": "it is read and fine-tuned, and not pre-trained here: `roberta` is",
-    "distilbert": "it learns from a larger BERT, which is not trained here: `bert` is",
     "albert": "it is a BERT whose layers share their weights; train it by bertwright pretrain",
-    "mpnet": "it is trained by permuted language modelling, which is not here: `bert` is",
     "modernbert": "it is a newer BERT; train it by bertwright pretrain",
     "electra": "it trains two encoders at once; train it by bertwright pretrain",
 }
