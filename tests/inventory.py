@@ -57,11 +57,13 @@ def arguments_of(words: Sequence[str], verb: Sequence[str]) -> dict[str, str]:
     app: Any = make_app(words=words)
     for name in verb:
         app = app[name]
+    defaults = getattr(app.default_command, "defaults", {})
     found = {}
     for argument in app.assemble_argument_collection():
         if not argument.parse or argument.children or argument.name == "*":
             continue
         default = argument.field_info.default if argument.field_info else inspect.Parameter.empty
+        default = defaults.get(argument.name.lstrip("-").replace("-", "_"), default)
         kind = "" if argument.index is None else " (positional)"
         value = "" if default is inspect.Parameter.empty else f" = {shown(default)}"
         names = "/".join(name for name in argument.names if not name.startswith("--empty-"))

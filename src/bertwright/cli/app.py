@@ -138,7 +138,9 @@ def make_app(
             help=line,
             sort_key=index,
             help_epilogue=f"{epilogue(command)}\n\n{after}",
-            group_parameters=options_of(command, everything, getattr(verb, "reads", None)),
+            group_parameters=options_of(
+                command, everything, getattr(verb, "reads", None), getattr(verb, "defaults", {})
+            ),
         )
     app.register_install_completion_command(
         help="Complete words of the command line in this shell: bash, zsh or fish (--shell).",

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -102,9 +102,17 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         said = said.replace(lengths, both if "minutes" in run.lengths else passes)
     pretrain.__doc__ = "\n".join([said.rstrip(), *_of_the_model(run)])
     pretrain.reads = run.reads  # type: ignore[attr-defined]
+    pretrain.defaults = defaults_of(run)  # type: ignore[attr-defined]
     pretrain.models = _models()  # type: ignore[attr-defined]
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
+
+
+def defaults_of(run: type[RunConfig]) -> dict[str, Any]:
+    """Return the default of each key of a system's runs that has one."""
+    whole = values.from_dict(run, {"data": "", "out": ""})
+    flat = values.flatten(values.to_dict(whole))
+    return {key: value for key, value in flat.items() if key not in ("data", "out")}
 
 
 def _models() -> str:

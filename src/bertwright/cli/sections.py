@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import Any
 
 from cyclopts import Group
@@ -33,19 +34,28 @@ COMMON = {
 options are put in sections by the part of their name before the dot."""
 
 
-def options_of(verb: str, everything: bool, reads: Callable[[str], bool] | None = None) -> Group:
+def options_of(
+    verb: str,
+    everything: bool,
+    reads: Callable[[str], bool] | None = None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> Group:
     """Return the group of a verb's options, which formats their help.
 
     Args:
         verb: the verb.
         everything: show all options, not the common ones alone.
         reads: returns whether the verb has a key; None: it has all of them.
+        defaults: the defaults by key, where they are not those of the classes of sections.
     """
 
     def show(console: Any, options: Any, panel: Any) -> None:
         from cyclopts.help import DefaultFormatter
 
         entries = [e for e in panel.entries if reads is None or reads(_key(e))]
+        for entry in entries:
+            if (value := defaults.get(_key(entry))) is not None:
+                entry.default = str(value)
         sections = _split(entries, verb)
         titles = list(sections) if everything or verb not in COMMON else ["Common options"]
         for title in titles:

@@ -5,7 +5,7 @@ inherits in the subclass's file.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
 
 from bertwright.config.ranges import (
     MOST_TOKENS,
@@ -14,30 +14,10 @@ from bertwright.config.ranges import (
 from bertwright.config.run import OptimizerConfig, RunConfig, ScheduleConfig
 
 
-@dataclass(frozen=True)
-class AdamConfig(OptimizerConfig):
-    """Adam with the values of Vaswani et al. 2017 (section 5.3); see `OptimizerConfig`."""
-
-    matrices: Literal["adamw", "muon"] = "adamw"
-    """The optimizer of linear layers' weights; embeddings, norms and biases use AdamW."""
-    beta2: float = 0.98
-    """Decay of the running mean of squared gradients."""
-    eps: float = 1e-9
-    """Adam's epsilon, which is added to the root of the mean squared gradient."""
-    weight_decay: float = 0.0
-    """Decoupled weight decay of matrices; norms and biases have none."""
-
-
-@dataclass(frozen=True)
-class InverseSqrtConfig(ScheduleConfig):
-    """The schedule of Vaswani et al. 2017 (section 5.3); see `ScheduleConfig`."""
-
-    curve: Literal["linear", "slanted", "inverse-sqrt"] = "inverse-sqrt"
-    """Shape of the learning rate. linear: rises from 0 and falls to 0; slanted: ULMFiT's triangle,
-    from 1/32 of the peak and back; inverse-sqrt: falls as 1 / sqrt(step) after warm-up.
-    """
-    warmup: float = 0.1
-    """Fraction of the run in which the learning rate rises to its peak."""
+adam = partial(OptimizerConfig, matrices="adamw", beta2=0.98, eps=1e-9, weight_decay=0.0)
+"""Adam with the values of Vaswani et al. 2017 (section 5.3)."""
+inverse_sqrt = partial(ScheduleConfig, curve="inverse-sqrt", warmup=0.1)
+"""The schedule of Vaswani et al. 2017 (section 5.3)."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +28,7 @@ class TranslationRun(RunConfig):
     """Maximum tokens of a source and of a target, including the begin and end tokens; longer pairs
     are left out.
     """
-    optimizer: AdamConfig = field(default_factory=AdamConfig)
+    optimizer: OptimizerConfig = field(default_factory=adam)
     """The optimizer."""
 
     def __post_init__(self) -> None:

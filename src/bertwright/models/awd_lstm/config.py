@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from bertwright.config.language_models import LanguageModelRun
 from bertwright.config.ranges import (
@@ -106,21 +107,13 @@ class AwdLstmChanges(Changes):
 
 
 @dataclass(frozen=True)
-class AwdLstmOptimizer(OptimizerConfig):
-    """The optimizer, with a higher learning rate for LSTMs; see `OptimizerConfig`."""
-
-    learning_rate: float = 5e-3
-    """The peak learning rate of AdamW, reached after warm-up."""
-
-
-@dataclass(frozen=True)
 class AwdLstmRun(LanguageModelRun):
     """A run of an AWD-LSTM."""
 
     presets = PRESETS
     default_model = "awd-lstm-small"
 
-    optimizer: AwdLstmOptimizer = field(default_factory=AwdLstmOptimizer)
-    """The optimizer."""
+    optimizer: OptimizerConfig = field(default_factory=partial(OptimizerConfig, learning_rate=5e-3))
+    """The optimizer, with a higher learning rate for LSTMs."""
     architecture: AwdLstmChanges = field(default_factory=AwdLstmChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""

@@ -10,8 +10,8 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import Changes
-from bertwright.config.translation import InverseSqrtConfig, TranslationRun
+from bertwright.config.run import Changes, ScheduleConfig
+from bertwright.config.translation import TranslationRun, inverse_sqrt
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import PRESETS, BertConfig
 from bertwright.models.transformer.config import TransformerConfig
@@ -74,7 +74,7 @@ class Bert2RndRun(TranslationRun):
     """Pre-trained BERT that the encoder starts from: a run, a checkpoint or a Hugging Face folder.
     The data must have its vocabulary. Unset: the encoder starts from random weights.
     """
-    schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
+    schedule: ScheduleConfig = field(default_factory=inverse_sqrt)
     """The learning rate over time."""
     architecture: Bert2RndChanges = field(default_factory=Bert2RndChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""

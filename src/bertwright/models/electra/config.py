@@ -7,6 +7,7 @@ Generators, section 3 and appendix A. The names of a model's fields are those of
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Literal
 
 from bertwright.config.ranges import MOST_WIDTH, between
@@ -92,16 +93,6 @@ class ElectraChanges(Changes):
 
 
 @dataclass(frozen=True)
-class ElectraMaskingConfig(MaskingConfig):
-    """Which tokens the generator predicts; published: 15%, all of which are replaced by [MASK]."""
-
-    mask_fraction: float = 1.0
-    """Fraction of the tokens to predict that is replaced by [MASK]."""
-    random_fraction: float = 0.0
-    """Fraction of the tokens to predict that is replaced by a random token; the rest stay."""
-
-
-@dataclass(frozen=True)
 class ElectraRun(BertRun):
     """A run of an ELECTRA, by replaced-token detection."""
 
@@ -111,8 +102,10 @@ class ElectraRun(BertRun):
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""
-    masking: ElectraMaskingConfig = field(default_factory=ElectraMaskingConfig)
-    """Which tokens the generator predicts."""
+    masking: MaskingConfig = field(
+        default_factory=partial(MaskingConfig, mask_fraction=1.0, random_fraction=0.0)
+    )
+    """Which tokens the generator predicts; published: 15%, all of which are replaced by [MASK]."""
     architecture: ElectraChanges = field(  # type: ignore[assignment]
         default_factory=ElectraChanges
     )

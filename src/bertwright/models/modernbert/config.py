@@ -8,6 +8,7 @@ it has the same; `models/modernbert/huggingface.py` maps those of transformers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, above, between
@@ -122,15 +123,6 @@ class ModernBertChanges(Changes):
 
 
 @dataclass(frozen=True)
-class ModernBertMaskingConfig(MaskingConfig):
-    """Which tokens are masked."""
-
-    probability: float = 0.3
-    """Fraction of tokens to predict; published: 0.3. Held-out text is masked at 0.15, as for every
-    masked LM here."""
-
-
-@dataclass(frozen=True)
 class ModernBertRun(BertRun):
     """A run of a ModernBERT: BERT's, by masked LM alone."""
 
@@ -140,8 +132,9 @@ class ModernBertRun(BertRun):
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""
-    masking: ModernBertMaskingConfig = field(default_factory=ModernBertMaskingConfig)
-    """Which tokens are masked."""
+    masking: MaskingConfig = field(default_factory=partial(MaskingConfig, probability=0.3))
+    """Which tokens are masked; published: 0.3 of them. Held-out text is masked at 0.15, as for
+    every masked LM here."""
     architecture: ModernBertChanges = field(  # type: ignore[assignment]
         default_factory=ModernBertChanges
     )

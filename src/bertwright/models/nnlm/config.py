@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from bertwright.config.language_models import LanguageModelRun
 from bertwright.config.ranges import (
@@ -34,16 +35,6 @@ class NnlmConfig:
         between(self, 1, 1_000, "context_size")
 
 
-@dataclass(frozen=True)
-class NnlmOptimizer(OptimizerConfig):
-    """The optimizer, with a higher learning rate for a network of one layer; see
-    `OptimizerConfig`.
-    """
-
-    learning_rate: float = 2e-2
-    """The peak learning rate of AdamW, reached after warm-up."""
-
-
 PRESETS = {"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)}
 """The presets by name."""
 
@@ -64,7 +55,7 @@ class NnlmRun(LanguageModelRun):
     presets = PRESETS
     default_model = "nnlm-small"
 
-    optimizer: NnlmOptimizer = field(default_factory=NnlmOptimizer)
-    """The optimizer."""
+    optimizer: OptimizerConfig = field(default_factory=partial(OptimizerConfig, learning_rate=2e-2))
+    """The optimizer, with a higher learning rate for a network of one layer."""
     architecture: NnlmChanges = field(default_factory=NnlmChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""

@@ -9,8 +9,8 @@ from bertwright.config.ranges import (
     below_one,
     transformer,
 )
-from bertwright.config.run import Changes
-from bertwright.config.translation import InverseSqrtConfig, TranslationRun
+from bertwright.config.run import Changes, ScheduleConfig
+from bertwright.config.translation import TranslationRun, inverse_sqrt
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TransformerRun(TranslationRun):
     presets = PRESETS
     default_model = "transformer-small"
 
-    schedule: InverseSqrtConfig = field(default_factory=InverseSqrtConfig)
+    schedule: ScheduleConfig = field(default_factory=inverse_sqrt)
     """The learning rate over time."""
     architecture: TransformerChanges = field(default_factory=TransformerChanges)
     """Values of the model's configuration, by name; unset: those of the preset."""
