@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.opened import open_model
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import TaskConfig
@@ -211,7 +212,8 @@ def finetuning(device: Device, folder: Path) -> dict[str, Any]:
         str(made), str(folder / "run"), epochs=1.0, learning_rate=1e-5, device="auto"
     )
     hardware = Hardware(Ranks(0, 1, device.device), "bf16", device.peak or 1e12, 65536, 65536)
-    seed_run = train_seed(config, [setup], new_learner(made, config, [setup], 1), 1, hardware, None)
+    learner = new_learner(open_model(made), config, [setup], 1)
+    seed_run = train_seed(config, [setup], learner, 1, hardware, None)
     return {"examples": len(setup.train.examples), "ours": seed_run.examples_per_second}
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.opened import open_model
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.data.loading.epoch_loader import EpochLoader
@@ -204,7 +205,9 @@ def finetuning(device: Device, model: Path, sst2: Path) -> dict[str, Any]:
     )
     ranks = Ranks(0, 1, device.device)
     hardware = Hardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
-    found = train_seed(config, [setup], new_learner(model, config, [setup], 1), 1, hardware, None)
+    found = train_seed(
+        config, [setup], new_learner(open_model(model), config, [setup], 1), 1, hardware, None
+    )
     (evaluation,) = found.evaluations.values()
     return {
         "examples": len(setup.train.examples),

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.sources import read_config, read_tokenizer
+from bertwright.checkpoint import checkpoint, find
+from bertwright.checkpoint.opened import open_model
 from bertwright.config.task import TaskConfig
 from bertwright.data.batch import collate
 from bertwright.labelled.examples import GenerationExample
@@ -130,8 +130,8 @@ def main() -> None:
     for name, value in (("examples", 300), ("epochs", 6), ("sources", 60), ("seeds", 2)):
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
-    folder = checkpoint.find_checkpoint(options.model)
-    tokenizer = read_tokenizer(folder, read_config(folder))
+    folder = find.find_checkpoint(options.model)
+    tokenizer = open_model(folder).tokenizer
     rows = rows_of(options.data / "devset.csv")
     random.Random(0).shuffle(rows)
     end = tokenizer.special_id("sep")

@@ -23,8 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bertwright.checkpoint.checkpoint import find_checkpoint
-from bertwright.checkpoint.sources import read_config
+from bertwright.checkpoint.opened import open_model
 from bertwright.cli.app import run
 from bertwright.data.parallel.build import source_ids
 from bertwright.models.bert.config import SIZES
@@ -68,7 +67,7 @@ def parsers(given: argparse.Namespace) -> Iterator[tuple[str, str, list[str], li
         yield "numbers", "numbers", ["--vocab-size", "4000"], TRANSFORMER
         return
     trees = ["--tokenizer", given.encoder]
-    config = read_config(find_checkpoint(given.encoder))
+    config = open_model(given.encoder).config
     sizes = [f"--architecture.{n.replace('_', '-')}={getattr(config, n)}" for n in SIZES]
     yield "pre-trained", "bert", trees, [*BERT2RND, "--encoder", given.encoder]
     yield "random", "bert", trees, [*BERT2RND, *sizes]

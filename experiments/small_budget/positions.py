@@ -34,7 +34,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     shards, loaded = open_shards(options.shards), checkpoint.load(options.run)
-    tokenizer = load_tokenizer(loaded.folder)
+    tokenizer = load_tokenizer(loaded.opened.folder)
     learner = loaded.learner.eval()
     head: Any = learner.objectives["masked_lm"]
     cpu, draws, step = torch.device("cpu"), np.random.default_rng(0), options.window - 2

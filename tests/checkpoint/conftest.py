@@ -14,6 +14,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from bertwright.checkpoint.checkpoint import load, make_learner, save
+from bertwright.checkpoint.opened import open_model
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.errors import BertwrightError
 from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
@@ -77,3 +79,8 @@ def folder(tmp_path: Path, learner: Learner, tokenizer_folder: Path) -> Path:
     path.mkdir()
     save(path, learner, tokenizer_folder, "# A card\n")
     return path
+
+
+def embedding_of(folder: Path) -> EmbeddingDefaults | None:
+    """Return how the vectors of a folder are computed."""
+    return open_model(folder).embedding

@@ -10,13 +10,11 @@ import pytest
 import torch
 
 from bertwright.atomic import atomic_folder, write_manifest
-from bertwright.checkpoint.checkpoint import (
+from bertwright.checkpoint.checkpoint import load, make_learner, save
+from bertwright.checkpoint.find import (
     DamagedCheckpoint,
     find_checkpoint,
     list_checkpoints,
-    load,
-    make_learner,
-    save,
     write_latest,
 )
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
@@ -30,7 +28,7 @@ def test_bit_for_bit(folder: Path, learner: Learner) -> None:
     assert (folder / "README.md").read_text() == "# A card\n"
     assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
     loaded = load(folder)
-    assert (loaded.config, loaded.folder) == (CONFIG, folder)
+    assert (loaded.config, loaded.opened.folder) == (CONFIG, folder)
     assert_same(loaded.learner, learner)
 
 

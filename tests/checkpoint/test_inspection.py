@@ -15,7 +15,7 @@ from bertwright.checkpoint import adapters
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
-from bertwright.checkpoint.sources import OtherVocabulary, read_config, read_tokenizer
+from bertwright.checkpoint.opened import OtherVocabulary, open_model
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.nn.objective import Learner
@@ -111,15 +111,14 @@ def test_a_tokenizer_that_does_not_fit(folder: Path) -> None:
         "they do not belong together"
     )
     with pytest.raises(IntegrityError, match=r"has 44 tokens; its model has 37: they do not"):
-        read_tokenizer(folder, read_config(folder))
+        _ = open_model(folder).tokenizer
 
 
 def test_a_smaller_tokenizer_of_another_model(folder: Path) -> None:
-    config = read_config(folder)
-    read_tokenizer(folder, config)  # of fewer tokens than the model has vectors, but its own
+    _ = open_model(folder).tokenizer  # of fewer tokens than the model has vectors, but its own
     make_tokenizer(["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]", *"abc"]).save(folder)
     with pytest.warns(OtherVocabulary, match=r"has \[PAD\] as 4, .*'pad_token_id' .* is 0"):
-        read_tokenizer(folder, config)
+        _ = open_model(folder).tokenizer
     assert any("it seems to be of another model" in odd for odd in inspect(folder).odd)
 
 

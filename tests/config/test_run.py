@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from bertwright.checkpoint.inspection import inspect
-from bertwright.checkpoint.sources import read_config
+from bertwright.checkpoint.opened import open_model
 from bertwright.config import values
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.run import (
@@ -191,7 +191,7 @@ def test_sizes_of_a_config_json_are_checked(
     content = {"model_type": system, **values.to_dict(preset), name: wrong}
     (tmp_path / "config.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match=name):
-        read_config(tmp_path)
+        _ = open_model(tmp_path).config
     assert name in (inspect(tmp_path).reason or "")
 
 

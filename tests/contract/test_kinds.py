@@ -105,7 +105,7 @@ def test_predicted_from_a_file(kind: str, run: bertwright.Run, tmp_path: Path) -
 
 def test_saved_and_loaded(kind: str, run: bertwright.Run, tmp_path: Path) -> None:
     loaded = checkpoint.load(run.folder)
-    checkpoint.save(tmp_path, loaded.learner, loaded.folder, "a card", tasks=loaded.tasks)
+    checkpoint.save(tmp_path, loaded.learner, loaded.opened.folder, "a card", tasks=loaded.tasks)
     again = bertwright.load(tmp_path)
     assert again.tasks == loaded.tasks
     assert again.predict(INPUTS[kind]) == run.model.predict(INPUTS[kind])

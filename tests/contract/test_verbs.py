@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from tokenizers import Tokenizer
 
 import bertwright
-from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint import checkpoint, find
 from bertwright.cli.app import run as run_verb
 from bertwright.config.run import RunConfig
 from bertwright.config.serve import ServeConfig
@@ -88,7 +88,7 @@ def test_a_run_learns(name: str, system: System, run: Path, data: Path, shards: 
 
 def test_saved_and_loaded_bit_for_bit(folder: Path, tmp_path: Path) -> None:
     loaded = checkpoint.load(folder)
-    tokenizer = loaded.folder
+    tokenizer = loaded.opened.folder
     checkpoint.save(tmp_path, loaded.learner, tokenizer, "a card")
     again = checkpoint.load(tmp_path)
     assert again.config == loaded.config
@@ -101,10 +101,10 @@ def test_saved_and_loaded_bit_for_bit(folder: Path, tmp_path: Path) -> None:
 def test_resumed_is_the_same_run(name: str, run: Path, data: Path, tmp_path: Path) -> None:
     stopped = tmp_path / "run"
     shutil.copytree(run, stopped)
-    for folder in checkpoint.list_checkpoints(stopped)[1:]:
+    for folder in find.list_checkpoints(stopped)[1:]:
         shutil.rmtree(folder)
     kept = min(5, steps_of(name))
-    checkpoint.write_latest(stopped, f"step-{kept:08d}")
+    find.write_latest(stopped, f"step-{kept:08d}")
     config: Any = config_of(name, data, stopped, checkpoint=CHECKPOINTS)
     (stopped / "config.toml").write_text(
         (run / "config.toml").read_text("utf-8").replace(str(run), str(stopped)), "utf-8"
@@ -155,7 +155,7 @@ def test_pairs(folder: Path) -> None:
         return
     (found,) = model.encode([pair])
     # the tokenizer.json that other programs read frames pairs alike
-    file = checkpoint.find_checkpoint(folder) / "tokenizer.json"
+    file = find.find_checkpoint(folder) / "tokenizer.json"
     assert found.ids == Tokenizer.from_file(str(file)).encode(*pair).ids
     vectors = model.embed([pair, TEXTS[2], pair[::-1]])
     layer = found.layers[model.spec.default_layer]

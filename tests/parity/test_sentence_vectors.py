@@ -14,10 +14,11 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.convert import convert
-from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.config.task import DenseConfig, HeadConfig, SimilarityConfig, TaskConfig
 from bertwright.inference.model import load
 from bertwright.inference.vectors.embed import Embedder
+from tests.checkpoint.conftest import embedding_of
 from tests.checkpoint.sentence_transformers.test_dense import random_layer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import write_model
@@ -47,7 +48,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def both(bert: Path, out: Path, **defaults: Any) -> tuple[Any, Embedder]:
     """Their model and ours of a folder that we wrote."""
     convert(bert, out, "sentence-transformers", vectors=defaults)
-    assert read_defaults(out) == EmbeddingDefaults(**{"max_length": 16, **defaults})
+    assert embedding_of(out) == EmbeddingDefaults(**{"max_length": 16, **defaults})
     return library().SentenceTransformer(str(out), device="cpu"), load(out, device="cpu").embedder()
 
 
@@ -80,7 +81,7 @@ def test_poolings(
     # and what it saves itself, in the form of its version, is read
     theirs.save(str(tmp_path / "theirs"))
     check(load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
-    found = read_defaults(tmp_path / "theirs")
+    found = embedding_of(tmp_path / "theirs")
     assert found is not None
     assert not any(found.prompts.values())  # their newest names two empty ones
     assert replace(found, prompts={}) == EmbeddingDefaults(**told)
@@ -96,7 +97,7 @@ def test_prompts(bert: Path, tmp_path: Path, default: str | None) -> None:
     for text in ("", "c d e f g h i j k l m n o p q r s t", "x, "):
         check(ours.embed(TEXTS, prompt=text), theirs.encode(TEXTS, prompt=text))
     theirs.save(str(tmp_path / "theirs"))
-    again = read_defaults(tmp_path / "theirs")
+    again = embedding_of(tmp_path / "theirs")
     assert again is not None
     assert again.default_prompt_name == default
     assert {**again.prompts, **PROMPTS} == again.prompts

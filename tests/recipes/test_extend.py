@@ -14,7 +14,6 @@ from bertwright.atomic import verify_manifest, write_manifest
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
-    read_defaults,
     write_defaults,
 )
 from bertwright.cli.app import run
@@ -22,6 +21,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load as load_model
 from bertwright.recipes.extend import extend
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
+from tests.checkpoint.conftest import embedding_of
 from tests.small_bert import CONFIG, LETTERS, VOCABULARY, write_model
 
 WORDS = ("iterator", "decorator", "keyword", "the", "function", "yields")
@@ -131,7 +131,7 @@ def test_a_folder_of_sentence_transformers_stays_one(model: Path, tmp_path: Path
     defaults = EmbeddingDefaults("cls", True, 9)
     write_defaults(model, defaults, 16)
     out = extend(model, [str(write_corpus(tmp_path / "c"))], tmp_path / "out", add=6, workers=1)
-    assert read_defaults(out.folder) == defaults
+    assert embedding_of(out.folder) == defaults
     verify_manifest(out.folder)
     texts = ["it is so"]  # of old tokens alone
     before, after = (load_model(each).embed(texts) for each in (model, out.folder))

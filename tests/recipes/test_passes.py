@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint import checkpoint, find
 from bertwright.config import values
 from bertwright.data.loading.phases import Pass, PassBudget
 from bertwright.errors import ConfigError, Interrupted
@@ -103,7 +103,7 @@ def test_a_run_killed_after_its_last_save_is_mended(tmp_path: Path, lost: str) -
     scratch.mkdir()
     (scratch / "tokens").write_bytes(b"1")
     if lost == "names an older one":
-        checkpoint.write_latest(run, "step-00000002")
+        find.write_latest(run, "step-00000002")
     elif lost == "latest":
         (run / "checkpoints" / "latest").unlink()
     else:

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint.checkpoint import list_checkpoints, load
+from bertwright.checkpoint.checkpoint import load
+from bertwright.checkpoint.find import list_checkpoints
 from bertwright.config import values
 from bertwright.data.loading.phase_loader import PhaseLoader
 from bertwright.data.loading.phases import DataPosition

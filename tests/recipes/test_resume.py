@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint.checkpoint import list_checkpoints
+from bertwright.checkpoint.find import list_checkpoints
 from bertwright.config import values
 from bertwright.errors import ConfigError, IntegrityError, Interrupted
 from bertwright.nn.objective import Learner

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import bertwright
-from bertwright.checkpoint.sources import read_config
+from bertwright.checkpoint.opened import open_model
 from bertwright.cli.app import run as run_verb
 from tests.recipes.sample import WORDS, build_data, newest, records
 
@@ -40,7 +40,7 @@ def test_the_three_steps(tmp_path: Path) -> None:
     )
     assert before
     assert after
-    assert read_config(newest(tuned)).dropout_scale == 0.3
+    assert open_model(newest(tuned)).config.dropout_scale == 0.3
     verb("finetune", "classification", "--model", tuned, "--train", table, "--dev", table,
          "--out", task, "--transfer", "gradual", "--epochs", 12, "--learning-rate", 0.05,
          "--pooling", "last+max+mean", "--hidden-size", 9, "--dropout-scale", 0,

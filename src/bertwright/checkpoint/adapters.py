@@ -51,14 +51,13 @@ class Adapter(ABC):
     def config_file(self, source: Path) -> Path:
         """Return the path of the configuration file, which may not exist."""
 
-    def config(self, source: Path) -> Any:
-        """Return the configuration of a model, an instance of its system's configuration class.
+    def config(self, path: Path, content: Mapping[str, Any]) -> Any:
+        """Return the configuration of a model, an instance of its system's configuration class,
+        from the path and the content of its configuration file.
 
         Raises:
-            DataError: there is no configuration, or the model is of a kind that is not read.
+            DataError: the model is of a kind that is not read.
         """
-        path = self.config_file(source)
-        content = read_json(path)
         return system_of_folder(content, path).names.read_config(content, path)
 
     def system(self, source: Path, config: Any) -> System:
@@ -135,9 +134,8 @@ class StaticFolder(SafetensorsFolder):
         path = source / CONFIG
         return path if path.is_file() else source / SETTINGS_FILE
 
-    def config(self, source: Path) -> Any:
-        path = self.config_file(source)
-        content = read_json(path) if path.name == CONFIG else {}
+    def config(self, path: Path, content: Mapping[str, Any]) -> Any:
+        content = content if path.name == CONFIG else {}
         return load("model2vec").names.read_config(content, path)
 
     def weight_files(self, source: Path) -> list[Path]:
@@ -171,11 +169,10 @@ class TensorFlowCheckpoint(Adapter):
         both = (folder / BERT_CONFIG, folder / CONFIG)
         return next((path for path in both if path.is_file()), both[0])
 
-    def config(self, source: Path) -> Any:
+    def config(self, path: Path, content: Mapping[str, Any]) -> Any:
         """Return the configuration of a BERT. Its activation may be under a key of Bertwright's
         own, because google-research/bert has only one "gelu"."""
-        path, config = self.config_file(source), super().config(source)
-        activation = read_json(path).get(tensorflow.ACTIVATION)
+        config, activation = super().config(path, content), content.get(tensorflow.ACTIVATION)
         if path.name != BERT_CONFIG or activation is None:
             return config
         return replace(config, hidden_act=activation_of(activation, path))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from bertwright.checkpoint.checkpoint import list_checkpoints, load
+from bertwright.checkpoint.checkpoint import load
+from bertwright.checkpoint.find import list_checkpoints
 from bertwright.errors import ConfigError
 
 

@@ -5,8 +5,6 @@ runs/NAME/checkpoints/
   step-00012000/   config.json  model.safetensors  tokenizer files  README.md  (+ the trainer's)
                    task.json  heads.safetensors, if it was fine-tuned
                    MANIFEST.json, written last: size and SHA-256 of every file
-  latest           a text file: the name of the newest folder
-runs/NAME/model    a link to the newest folder, for other programs
 ```
 
 The `model_type` in `config.json` identifies the model; its entry in `models/catalogue.py` defines
@@ -17,10 +15,6 @@ are compared with it.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -30,14 +24,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bertwright.atomic import MANIFEST, read_manifest, verify_files, verify_manifest
-from bertwright.checkpoint import missing, sources, task_heads
-from bertwright.checkpoint.adapters import Adapter, Headers, adapter_of
-from bertwright.checkpoint.huggingface import hub
-from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
+from bertwright.checkpoint import task_heads
+from bertwright.checkpoint.adapters import Headers
+from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.checkpoint.sentence_transformers import vectors
-from bertwright.checkpoint.task_heads import HEADS, TASKS, make_head
-from bertwright.config.hub import id_of
+from bertwright.checkpoint.task_heads import HEADS, make_head
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.machine import usable_memory
@@ -46,12 +37,9 @@ from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
 from bertwright.storage.model_folder import (
-    BERT_CONFIG,
     CONFIG,
     FLOATS,
-    TOKENIZER_FILES,
     VERSION_KEY,
-    WEIGHTS,
 )
 from bertwright.storage.tensor_names import (
     ParameterMapping,
@@ -64,15 +52,7 @@ from bertwright.storage.tensor_names import (
 )
 from bertwright.version import __version__
 
-CHECKPOINTS = missing.CHECKPOINTS
-LATEST = "latest"
-MODEL = "model"
 CARD = "README.md"
-_READ = (CONFIG, WEIGHTS, TASKS, HEADS, BERT_CONFIG, *TOKENIZER_FILES)
-
-
-class DamagedCheckpoint(UserWarning):
-    """Warns that a checkpoint was skipped because its files differ from its manifest."""
 
 
 class Loaded(NamedTuple):
@@ -82,9 +62,10 @@ class Loaded(NamedTuple):
     config: Any
     """The configuration of the encoder, an instance of its system's configuration class."""
     report: Report
-    folder: Path
     tasks: dict[str, TaskConfig]
     """The tasks of the task heads, by the names of the heads in the learner."""
+    opened: Opened
+    """The model on disk."""
 
 
 class LoadPlan(NamedTuple):
@@ -101,8 +82,6 @@ class LoadPlan(NamedTuple):
     """The heads of the learner that are not in the folder."""
     mappings: list[ParameterMapping]
     """A mapping for each parameter of the learner that is in the folder."""
-    adapter: Adapter
-    """The adapter that reads the tensors."""
     headers: Headers
     repeats: list[tuple[str, str]]
     """Pairs of tensors in the folder that must be equal."""
@@ -130,7 +109,7 @@ def save(
         state: the learner's parameters, gathered elsewhere in sharded training; None: they are
             taken from the learner.
         tasks: the task of each task head of the learner, by the head's name.
-        trained_length: the number of positions that were trained, which `sources.read_length`
+        trained_length: the number of positions that were trained, which `Opened.max_length`
             returns again; None: as in the tokenizer's files.
 
     Raises:
@@ -190,19 +169,20 @@ def write_config(
 
 
 def load(
-    path: str | Path,
+    model: str | Path | Opened,
     objectives: Collection[str] | None = None,
     generator: torch.Generator | None = None,
     config: Any = None,
     tasks: Mapping[str, TaskConfig] | None = None,
 ) -> Loaded:
-    """Load a learner on the CPU in float32.
+    """Load a learner on the CPU in float32, after comparing its files with their manifest.
 
     Without `objectives` and `tasks`, every head of the folder is loaded; with either of them, only
     the heads that they name.
 
     Args:
-        path: a checkpoint, a run or a Hugging Face folder; see `find_checkpoint`.
+        model: an opened model, or the path of one: a checkpoint, a run or a Hugging Face folder;
+            see `find.look_up_place`.
         objectives: the names of the pre-training heads to load (`masked_lm`, `next_sentence`).
         generator: initializes requested heads that are not in the folder; None: such heads are an
             error. A pooler that is not in the folder (a masked LM of transformers has none) is
@@ -220,16 +200,13 @@ def load(
         DataError: the model is of a kind that is not read, or a requested head is not there.
         IntegrityError: files are truncated, were changed or do not belong together.
     """
-    source = find_checkpoint(path)
-    folder = sources.folder_of(source)
-    verify_folder(folder)
-    if config is None:
-        config = sources.read_config(source)
-    planned = plan(source, config, objectives, tasks, generator is not None)
+    opened = model if isinstance(model, Opened) else open_model(model)
+    _ = opened.verified
+    planned = plan(opened, config, objectives, tasks, generator is not None)
     config, learner = planned.config, planned.learner
     report, tasks = planned.report, planned.tasks
-    require_memory(learner, str(folder))
-    read, headers = planned.adapter.read, planned.headers
+    require_memory(learner, str(opened.folder))
+    read, headers = opened.read, planned.headers
     for repeat, original in planned.repeats:
         both = read(headers, [repeat, original])
         if not torch.equal(both[repeat], both[original]):
@@ -272,21 +249,21 @@ def load(
         for name in missing:
             parent, _, leaf = name.rpartition(".")
             setattr(learner.get_submodule(parent), leaf, whole.get_buffer(name))
-    return Loaded(learner, config, report, folder, tasks)
+    return Loaded(learner, config, report, tasks, opened)
 
 
 def plan(
-    source: Path,
-    config: Any,
+    opened: Opened,
+    config: Any = None,
     objectives: Collection[str] | None = None,
     tasks: Mapping[str, TaskConfig] | None = None,
     may_initialize: bool = False,
 ) -> LoadPlan:
-    """Check the headers of a source against its configuration and the request, and return a plan.
+    """Check the headers of a model against its configuration and the request, and return a plan.
 
     Args:
-        source: a folder, or the name of a TensorFlow checkpoint.
-        config: the configuration of the model.
+        opened: the model.
+        config: as for `load`.
         objectives: as for `load`.
         tasks: as for `load`.
         may_initialize: whether requested heads may be missing from the folder.
@@ -294,12 +271,13 @@ def plan(
     Raises:
         ConfigError, DataError, IntegrityError: as for `load`.
     """
-    folder, adapter = sources.folder_of(source), adapter_of(source)
-    system = adapter.system(source, config)
+    folder, system = opened.folder, opened.system
+    config = opened.config if config is None else config
     parts = system.mappings(config)
-    headers, left = adapter.headers(source)
-    heads = task_heads.find_heads(source, system, config, parts, headers)
-    headers |= heads.headers
+    heads = task_heads.find_heads(
+        opened.config_file, opened.content, system, config, parts, opened.headers
+    )
+    headers = {**opened.headers, **heads.headers}
     found = match(system.names, headers, with_heads(parts, heads.parts), str(folder))
     there = found.report.parts
     wanted = objectives
@@ -336,12 +314,12 @@ def plan(
         matched=tuple(name for name in found.report.matched if name not in unread),
         unused=(*found.report.unused, *unread),
         started=(*(["pooler"] if no_pooler else []), *new),
-        left=left,
+        left=opened.left,
     )
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     task_heads.check_shapes(mappings, shapes, headers, folder)
     _check_types(mappings, state, headers)
-    return LoadPlan(config, learner, report, tasks, new, mappings, adapter, headers, found.repeats)
+    return LoadPlan(config, learner, report, tasks, new, mappings, headers, found.repeats)
 
 
 def require_memory(learner: Learner, what: str) -> None:
@@ -376,132 +354,6 @@ def make_learner(
         head.tie(encoder)
         learner.objectives[name] = head
     return learner
-
-
-def find_checkpoint(path: str | Path) -> Path:
-    """Return the folder of weights that a path refers to; see `look_up_checkpoint`.
-
-    A `DamagedCheckpoint` warning is given for each newer checkpoint that is skipped as damaged.
-    """
-    folder, damages = look_up_checkpoint(path)
-    for damage in damages.values():
-        message = f"{damage}. {folder.name} is used, the newest that is whole"
-        warnings.warn(DamagedCheckpoint(message), stacklevel=2)
-    return folder
-
-
-def look_up_checkpoint(path: str | Path) -> tuple[Path, dict[str, str]]:
-    """Return the folder of weights that a path refers to, and the damage of each newer checkpoint
-    of the same run, by the checkpoint's name.
-
-    A folder with a `config.json` or with a TensorFlow checkpoint refers to itself, as does the name
-    of such a checkpoint. A run, its `model`, its `checkpoints` and its `checkpoints/latest` refer
-    to the newest checkpoint whose manifest verifies. The folder of a quickstart refers to its run.
-    `hf:ORG/NAME` is fetched from the Hugging Face hub (`huggingface/hub.py`); no other path
-    accesses the hub.
-
-    Raises:
-        DataError: there is nothing to load, or the run has no checkpoint yet.
-        MissingExtra: the path is an id of the hub, and huggingface_hub is not installed.
-        IntegrityError: all checkpoints of the run are damaged.
-    """
-    path = Path(path)
-    if path.name == LATEST and not path.is_dir():
-        path = path.parent
-    if path.name == MODEL and path.is_symlink() and (path.parent / CHECKPOINTS).is_dir():
-        path = path.parent
-    if (source := sources.model_at(path)) is not None:
-        return source, {}
-    runs = [path.parent] if path.name == CHECKPOINTS else []
-    for run in (*runs, path, path / "run"):
-        if (run / CHECKPOINTS).is_dir():
-            return _newest_verified(run)
-    if path.is_dir():
-        raise missing.no_model(path)
-    if id_of(path) is not None and (source := sources.model_at(hub.fetch(path))) is not None:
-        return source, {}
-    raise missing.no_model(path)
-
-
-def _newest_verified(run: Path) -> tuple[Path, dict[str, str]]:
-    """Return the newest checkpoint of a run whose manifest verifies, and the damage of each newer
-    one by its name."""
-    damages: dict[str, str] = {}
-    for folder in reversed(list_checkpoints(run)):
-        try:
-            verify_manifest(folder)
-        except IntegrityError as error:
-            damages[folder.name] = str(error)
-            continue
-        return folder, damages
-    if damages:
-        raise IntegrityError(f"{run} has no whole checkpoint: {'; '.join(damages.values())}")
-    raise DataError(f"{run} has no checkpoint yet")
-
-
-def list_checkpoints(run: Path) -> list[Path]:
-    """Return the `step-N` folders of a run, oldest first."""
-    found = [
-        (int(number[1]), folder)
-        for folder in (run / CHECKPOINTS).glob("step-*")
-        if (number := re.fullmatch(r"step-(\d+)", folder.name)) and folder.is_dir()
-    ]
-    return [folder for _, folder in sorted(found)]
-
-
-def write_latest(run: Path, name: str) -> None:
-    """Write the name of a checkpoint to `checkpoints/latest`, and link `model` to the checkpoint.
-
-    Each is replaced by a rename. On a disk without symbolic links, no `model` is written.
-    """
-    latest = run / CHECKPOINTS / LATEST
-    partial = latest.with_name(f".{LATEST}.partial-{os.getpid()}")
-    try:
-        partial.write_text(name + "\n", encoding="utf-8")
-        partial.replace(latest)
-        with contextlib.suppress(OSError):
-            partial.symlink_to(Path(CHECKPOINTS, name), target_is_directory=True)
-            partial.replace(run / MODEL)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def verify_folder(folder: Path, files: Collection[str] = ()) -> None:
-    """Check a folder before anything in it is read: no link may lead out of it (see
-    `sources.check_links`), and its files must match its manifest (see `verify_what_is_read`).
-
-    Raises:
-        IntegrityError: a link leads out of the folder, or a file does not match the manifest.
-    """
-    sources.check_links(folder, parts=False)
-    verify_what_is_read(folder, files)
-    sources.check_links(folder)
-
-
-def verify_what_is_read(folder: Path, more: Collection[str] = ()) -> None:
-    """Check the files of the model and of the tokenizer, those of a folder of
-    sentence-transformers, and the files named in `more`, against the manifest, if the folder has
-    one.
-
-    Raises:
-        DataError: a `modules.json` lists no parts.
-        IntegrityError: a file was changed, is missing or is not listed, or the manifest is damaged.
-    """
-    if not (folder / MANIFEST).is_file():
-        return
-    files = read_manifest(folder)["files"]
-    _verify_read(folder, files, [*_READ, *sentence_transformers.SETTINGS, *more])
-    if sentence_transformers.is_one(folder):  # `modules.json`, which lists the parts, is whole
-        _verify_read(folder, files, sentence_transformers.files_of(folder))
-
-
-def _verify_read(folder: Path, files: Mapping[str, Any], read: Collection[str]) -> None:
-    verify_files(folder, {name: files[name] for name in read if name in files})
-    if added := [name for name in read if (folder / name).is_file() and name not in files]:
-        raise IntegrityError(
-            f"{folder} has {quote(added)}, which its {MANIFEST} does not list: written later, or "
-            "by another program; remove it, or remove the manifest if you trust the files"
-        )
 
 
 def _check_types(

@@ -31,13 +31,14 @@ from bertwright.atomic import (
     refuse_source,
     write_manifest,
 )
-from bertwright.checkpoint import checkpoint, elmo_folder, sources, task_heads
-from bertwright.checkpoint.adapters import adapter_of
+from bertwright.checkpoint import checkpoint, elmo_folder, task_heads
 from bertwright.checkpoint.average import average
+from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.checkpoint.sentence_transformers import cross_encoder
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
+from bertwright.checkpoint.verify import check_links, verify_folder
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import tensorflow
 from bertwright.models.elmo.config import ElmoConfig
@@ -119,10 +120,9 @@ def convert(
         raise ConfigError(f"to is {to!r}; expected one of {', '.join(get_args(Layout))}")
     refuse_source(out, source, "DST")
     refuse_folder(out, overwrite, "DST")
-    with _without_pickles(source, out) as found:
-        refuse_source(out, found, "DST")
-        layout, folder = adapter_of(found).name, sources.folder_of(found)
-        config = sources.read_config(found)
+    with _without_pickles(source, out) as opened:
+        refuse_source(out, opened.source, "DST")
+        folder, config = opened.folder, opened.config
         if to == "elmo":
             if not isinstance(config, ElmoConfig):
                 kind = system_of_config(config).row.name
@@ -133,9 +133,9 @@ def convert(
             system_that(lambda system: to in system.layouts, config, f"a folder of {to}")
         # In another format vectors are not described, so a part that is not read does not matter.
         of_vectors = to == "sentence-transformers"
-        known = sentence_transformers.read_defaults(folder) if of_vectors else None
+        known = opened.embedding if of_vectors else None
         defaults = _with_requested(known or EmbeddingDefaults(), vectors or {})
-        longest = sources.read_length(found, system_of_config(config).spec(config).max_length)
+        longest = opened.max_length
         if known is None and "max_length" not in (vectors or {}):
             defaults = replace(defaults, max_length=longest or defaults.max_length)
         length = defaults.max_length
@@ -145,17 +145,16 @@ def convert(
             )
         encoder_alone = to in ("sentence-transformers", "elmo")
         heads: Mapping[str, Any] = {"objectives": []} if encoder_alone else {}
-        loaded = checkpoint.load(found, config=config, **heads)
+        loaded = checkpoint.load(opened, **heads)
         given = dict(loaded.learner.state_dict())
         if last is not None:
             mean = average(source, last)
             given = {name: mean[name] for name in given}
-        content = sources.read_content(found)
-        scores_pairs = bool(loaded.tasks) and cross_encoder.is_cross_encoder(folder, content)
+        scores_pairs = bool(loaded.tasks) and opened.is_cross_encoder
         with atomic_folder(out, overwrite) as partial:
-            notes = _write_tokenizer(folder, partial, config, to)
+            notes = _write_tokenizer(opened, partial, to)
             shapes = _write_model(partial, loaded, given, to)
-            if to == "huggingface" and not sources.is_ours(found):
+            if to == "huggingface" and not opened.trained_here:
                 _say_trained_elsewhere(partial)
             if to == "huggingface" and scores_pairs:
                 cross_encoder.mark(partial, loaded.tasks.values())
@@ -177,8 +176,9 @@ def convert(
         if known is not None and known.dense and not defaults.dense:
             notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
     return Conversion(
-        str(source), layout, str(out), to, written, sum(v.numel() for v in given.values()),
-        report.matched, report.missing, report.unused, report.left, shapes, tuple(notes),
+        str(source), opened.adapter.name, str(out), to, written,
+        sum(v.numel() for v in given.values()), report.matched, report.missing, report.unused,
+        report.left, shapes, tuple(notes),
     )  # fmt: skip
 
 
@@ -198,9 +198,9 @@ def _with_requested(known: EmbeddingDefaults, requested: Mapping[str, Any]) -> E
 
 
 @contextmanager
-def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
-    """Yield the folder that `find_checkpoint` returns for a source, or a temporary copy of it in
-    which pickles, or ELMo's published files, are converted to safetensors."""
+def _without_pickles(source: Path, out: Path) -> Iterator[Opened]:
+    """Yield the model at a source, or a temporary copy of it in which pickles, or ELMo's published
+    files, are converted to safetensors."""
     if source.is_file() and source.name == pickled.NAME:
         source = source.parent
     elif source.is_file() and not source.name.endswith(".index") and pickled.is_pickle(source):
@@ -210,16 +210,16 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
         )
     if source.is_dir() and elmo_folder.is_published(source):
         with _with_our_files(source, out) as found:
-            yield found
+            yield open_model(found)
         return
     folders = sentence_transformers.folders_of(source) if source.is_dir() else []
     pickles = {x: pickled.pickles_of(x) for x in folders if not _has_weights(x)}
     if not any(pickles.values()):
-        yield checkpoint.find_checkpoint(source)
+        yield open_model(source)
         return
     root = folders[0]
-    sources.check_links(root)
-    sources.read_config(root)  # no pickle is opened unless this succeeds
+    check_links(root)
+    _ = open_model(root).config  # no pickle is opened unless this succeeds
     with _folder_beside(out) as copy:
         for folder in folders:
             target = copy / folder.relative_to(root)
@@ -230,7 +230,7 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Path]:
             if pickles.get(folder):
                 pickled.unpickle(pickles[folder], target / WEIGHTS)
         try:
-            yield checkpoint.find_checkpoint(copy)
+            yield open_model(copy)
         except BertwrightError as error:
             raise type(error)(str(error).replace(str(copy), str(root))) from error
 
@@ -257,7 +257,7 @@ def _with_our_files(source: Path, out: Path) -> Iterator[Path]:
             f"{source} has no tokenizer.json: ELMo's files have no vocabulary; copy into it the "
             "tokenizer of your text (bertwright tokenizer train --algorithm word)"
         )
-    checkpoint.verify_folder(source)
+    verify_folder(source)
     encoder = elmo_folder.read(source, load_tokenizer(source))
     with _folder_beside(out) as folder:
         checkpoint.save(folder, Learner(encoder, {}), source, f"# {source.name}\n")
@@ -299,15 +299,15 @@ def _write_model(
     return {name: tuple(x.shape) for name, x in tensors.in_model.items()}
 
 
-def _write_tokenizer(folder: Path, out: Path, config: Any, to: Layout) -> list[str]:
+def _write_tokenizer(opened: Opened, out: Path, to: Layout) -> list[str]:
     """Write the files of the tokenizer, and return notes about them for the user."""
-    folder = place_of_tokenizer(folder)
+    folder = place_of_tokenizer(opened.folder)
     present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
     if not {"tokenizer.json", _VOCABULARY, "vocab.json"} & set(present):
         return ["no tokenizer in the source, so none beside the model"]
-    tokenizer = sources.read_tokenizer(folder, config)
+    tokenizer = opened.tokenizer
     if to != "tensorflow":
-        model_folder.copy_tokenizer(folder, out, system_of_config(config).spec(config).max_length)
+        model_folder.copy_tokenizer(folder, out, opened.spec.max_length)
         return []
     tokenizer.save(out)
     for path in out.iterdir():

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.verify import verify_folder
 from bertwright.errors import DataError
 from bertwright.models.elmo.config import ElmoConfig
 from bertwright.models.elmo.encoder import Elmo
@@ -62,7 +63,7 @@ def check(folder: Path, vocab_size: int) -> tuple[ElmoConfig, Path]:
     Raises:
         ConfigError, DataError, IntegrityError, MissingExtra: as for `read`.
     """
-    checkpoint.verify_folder(folder, (OPTIONS, *(path.name for path in folder.glob("*.hdf5"))))
+    verify_folder(folder, (OPTIONS, *(path.name for path in folder.glob("*.hdf5"))))
     config = parse_options(read_json(folder / OPTIONS), folder / OPTIONS, vocab_size)
     files = sorted(folder.glob("*.hdf5"))
     if len(files) > 1:

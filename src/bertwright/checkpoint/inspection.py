@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import MANIFEST, verify_manifest
-from bertwright.checkpoint import checkpoint, sources
-from bertwright.checkpoint.adapters import adapter_of
+from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.foreign import ForeignKind, foreign_kind
+from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
+from bertwright.checkpoint.verify import check_links
 from bertwright.errors import BertwrightError
-from bertwright.models.load import system_of_config
 from bertwright.storage import pickled
 from bertwright.storage.model_folder import EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.storage.tensor_names import part_of, quote
@@ -66,7 +66,7 @@ def inspect(path: str | Path) -> Inspection:
     """Return a description of a folder, or of a file that `bertwright convert` reads.
 
     Args:
-        path: a path that `checkpoint.find_checkpoint` takes, a folder with a pickle or with ELMo's
+        path: a path that `find.find_checkpoint` takes, a folder with a pickle or with ELMo's
             published files, or a file of word vectors or of n-grams.
 
     Raises:
@@ -76,27 +76,25 @@ def inspect(path: str | Path) -> Inspection:
     path = Path(path)
     if (kind := foreign_kind(path)) is not None:
         return _inspect_foreign(path, kind)
-    source = checkpoint.find_checkpoint(path)
-    folder = sources.folder_of(source)
-    found = Inspection(str(source), _format(source))
+    opened = open_model(path)
+    folder = opened.folder
+    found = Inspection(str(opened.source), _format(opened))
     try:
-        sources.check_links(folder)
-        config = sources.read_config(source)
-        found.sizes = asdict(config)
-        found.reads = sources.read_length(source, system_of_config(config).spec(config).max_length)
-        content = sources.read_content(source)
-        names = content.get("architectures")
-        name = content.get("model_type")
+        check_links(folder)
+        found.sizes = asdict(opened.config)
+        found.reads = opened.max_length
+        names = opened.content.get("architectures")
+        name = opened.content.get("model_type")
         if isinstance(names, list) and len(names) == 1:
             name = names[0]
         found.architecture = None if name is None else short(name, str)
-        _look_at_weights(found, source, config)
-        checkpoint.verify_what_is_read(folder)
+        _look_at_weights(found, opened)
+        _ = opened.verified
         found.loads = True
     except BertwrightError as error:
         found.reason = str(error)
-    _look_at_tokenizer(found, folder)
-    _look_at_embedding(found, folder)
+    _look_at_tokenizer(found, folder, opened)
+    _look_at_embedding(found, opened)
     if (folder / MANIFEST).is_file():
         try:
             verify_manifest(folder)
@@ -134,15 +132,14 @@ def _look_at_own_tokenizer(found: Inspection, folder: Path) -> None:
         _look_at_tokenizer(found, folder)
 
 
-def _format(source: Path) -> str:
-    exported = source / EXPORT
+def _format(opened: Opened) -> str:
+    source, exported = opened.source, opened.source / EXPORT
     if exported.is_file() and not (source / WEIGHTS).is_file():
         return short(read_json(exported).get("runtime"), str)
-    if sentence_transformers.is_one(sources.folder_of(source)):
+    if sentence_transformers.is_one(opened.folder):
         return "sentence-transformers"
-    adapter = adapter_of(source)
-    without_weights = source.is_dir() and not adapter.is_one(source)
-    return "pickle" if without_weights and _pickles(source) else adapter.name
+    without_weights = source.is_dir() and not opened.adapter.is_one(source)
+    return "pickle" if without_weights and _pickles(source) else opened.adapter.name
 
 
 def _pickles(folder: Path) -> list[str]:
@@ -150,10 +147,10 @@ def _pickles(folder: Path) -> list[str]:
     return [p.name for p in sorted(folder.iterdir()) if p.is_file() and pickled.is_pickle(p)]
 
 
-def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
-    """Add the parts and tasks of a source, after comparing its headers with the configuration as
+def _look_at_weights(found: Inspection, opened: Opened) -> None:
+    """Add the parts and tasks of a model, after comparing its headers with the configuration as
     `load` does."""
-    plan = checkpoint.plan(source, config)
+    plan = checkpoint.plan(opened)
     parameters = plan.learner.state_dict()
     for ours, theirs, _ in plan.mappings:
         part = found.parts.setdefault(part_of(ours), {"tensors": 0, "parameters": 0})
@@ -170,7 +167,7 @@ def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
         }
         for name, task in plan.tasks.items()
     }
-    if "pooler" in system_of_config(config).mappings(config).keys() - set(plan.report.parts):
+    if "pooler" in opened.system.mappings(opened.config).keys() - set(plan.report.parts):
         found.odd.append("no pooler: what needs one initializes it")
     if found.unused:
         found.odd.append(f"tensors that are not used: {quote(found.unused)}")
@@ -178,7 +175,7 @@ def _look_at_weights(found: Inspection, source: Path, config: object) -> None:
         found.odd.append("the decoder is written out again, although it is tied")
 
 
-def _look_at_tokenizer(found: Inspection, folder: Path) -> None:
+def _look_at_tokenizer(found: Inspection, folder: Path, opened: Opened | None = None) -> None:
     try:
         tokenizer = load_tokenizer(folder)
     except BertwrightError as error:
@@ -201,13 +198,13 @@ def _look_at_tokenizer(found: Inspection, folder: Path) -> None:
             f"the model has {wanted} tokens, {wanted - tokenizer.vocab_size} more than the "
             "tokenizer; they are never used"
         )
-    if why := sources.other_vocabulary(folder, tokenizer):
+    if opened is not None and (why := opened.other_vocabulary(tokenizer)):
         found.odd.append(why)
 
 
-def _look_at_embedding(found: Inspection, folder: Path) -> None:
+def _look_at_embedding(found: Inspection, opened: Opened) -> None:
     try:
-        defaults = sentence_transformers.read_defaults(folder)
+        defaults = opened.embedding
     except BertwrightError as error:
         found.odd.append(str(error))
     else:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertwright.atomic import atomic_file, refuse_existing, refuse_source
-from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.opened import open_model
 from bertwright.checkpoint.vector_files import save_with_words
 from bertwright.errors import ConfigError
 from bertwright.models.ngram import arpa
@@ -38,12 +39,13 @@ def export_arpa(source: Path, out: Path, overwrite: bool = False) -> list[int]:
     if out.suffix != arpa.SUFFIX:
         raise ConfigError(f"DST is {out}; expected a file with {arpa.SUFFIX}")
     refuse_existing(out, overwrite, "DST")
-    config = sources.read_config(checkpoint.find_checkpoint(source))
+    opened = open_model(source)
+    config = opened.config
     if not isinstance(config, NgramConfig):
         raise ConfigError(f"{source} is no n-gram model, and an ARPA file holds no other")
-    loaded = checkpoint.load(source)
+    loaded = checkpoint.load(opened)
     head: Any = loaded.learner.objectives["next_token"]
-    tokenizer = sources.read_tokenizer(loaded.folder, loaded.config)
+    tokenizer = opened.tokenizer
     words = arpa.spelled(tokenizer, config.vocab_size)
     tables = [head.table(k) for k in range(1, config.order + 1)]
     with atomic_file(out, overwrite) as file:

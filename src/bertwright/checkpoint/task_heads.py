@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from bertwright.checkpoint.adapters import Headers, adapter_of
+from bertwright.checkpoint.adapters import Headers
 from bertwright.checkpoint.sentence_transformers.cross_encoder import with_activation
 from bertwright.config.task import SimilarityConfig, TaskConfig
 from bertwright.config.values import from_dict, to_dict
@@ -207,12 +207,18 @@ def tensors_to_save(
 
 
 def find_heads(
-    source: Path, system: System, config: Any, parts: Parts, headers: Headers
+    config_file: Path,
+    content: Mapping[str, Any],
+    system: System,
+    config: Any,
+    parts: Parts,
+    headers: Headers,
 ) -> FoundHeads:
     """Return the task heads of a folder, before any of their weights are read.
 
     Args:
-        source: a model, as `find_checkpoint` returns it.
+        config_file: the configuration file of the folder.
+        content: its content.
         system: the system of the model.
         config: the configuration of the model.
         parts: the mappings of the model, without task heads.
@@ -222,8 +228,6 @@ def find_heads(
         DataError: `task.json`, or the description of a task in `config.json`, is invalid.
         IntegrityError: tensors of heads are missing, left over or of another shape.
     """
-    config_file = adapter_of(source).config_file(source)
-    content = read_json(config_file)
     folder, spec = config_file.parent, system.spec(config)
     tasks, told_by = read_tasks(folder, spec), TASKS
     if tasks is None:
@@ -241,9 +245,6 @@ def find_heads(
     }.difference(system.names.shared)
     has_objectives = not pretrained.isdisjoint(headers)
     in_model = system.names.task_parts(tasks, has_objectives, spec.pooled)
-    if not in_model and not (folder / HEADS).is_file():
-        # Earlier versions named heads without a pooler as transformers names those with one.
-        in_model = system.names.task_parts(tasks, has_objectives)
     tensors = {name for each in in_model.values() for mapping in each for name in mapping.theirs}
     if told_by != TASKS and not tensors & headers.keys():
         # `config.json` has a class of transformers, but the encoder was saved without the head.

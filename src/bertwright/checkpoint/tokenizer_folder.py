@@ -30,7 +30,6 @@ def find_tokenizer(path: Path) -> Path:
     )
     if not is_run or (path / "tokenizer.json").is_file() or (path / "vocab.txt").is_file():
         return path
-    from bertwright.checkpoint.checkpoint import find_checkpoint
-    from bertwright.checkpoint.sources import folder_of
+    from bertwright.checkpoint.find import find_place
 
-    return folder_of(find_checkpoint(path))
+    return find_place(path).folder

@@ -18,7 +18,7 @@ from bertwright.atomic import (
     refuse_source,
     write_manifest,
 )
-from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint import checkpoint
 from bertwright.errors import ConfigError
 from bertwright.models.word_vectors import fasttext_file
 from bertwright.models.word_vectors.config import WordVectorsConfig
@@ -165,7 +165,7 @@ def export_vectors(
     table = encoder.token_embedding()
     if encoder.spec.depth or table is None:
         raise ConfigError(f"{source} has layers; a file of vectors holds one vector a word")
-    tokenizer = sources.read_tokenizer(loaded.folder, loaded.config)
+    tokenizer = loaded.opened.tokenizer
     added = sorted(tokenizer.special_ids - tokenizer.words_of_file)
     kept = np.setdiff1d(np.arange(encoder.spec.vocab_size), added)
     if to == "fasttext":

@@ -69,17 +69,19 @@ def embed(
     if dtype == "int8":
         refuse_existing(scales_path(out), overwrite or resume)
     texts = options.open_texts(input)
+    from bertwright.checkpoint.opened import open_model
     from bertwright.inference.files.vectors import embed_file
 
+    opened = open_model(model)
     embedder, settings = make_embedder(
-        model, texts, options, normalize=normalize, dimensions=dimensions, whitening=whitening
+        opened, texts, options, normalize=normalize, dimensions=dimensions, whitening=whitening
     )
     with bar("Embedding", "texts") as on_progress:
         embedded = embed_file(
             embedder,
             texts,
             out,
-            model,
+            opened,
             dtype=dtype,
             tokens=tokens,
             resume=resume,

@@ -17,6 +17,7 @@ from bertwright.console import say
 from bertwright.errors import ConfigError
 
 if TYPE_CHECKING:
+    from bertwright.checkpoint.opened import Opened
     from bertwright.inference.files.texts import Texts
     from bertwright.inference.vectors.embed import Embedder
 
@@ -123,7 +124,7 @@ class VectorOptions:
 
 
 def make_embedder(
-    model: str,
+    model: str | Opened,
     texts: Texts,
     options: VectorOptions,
     *,

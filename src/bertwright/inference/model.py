@@ -18,15 +18,9 @@ import torch
 
 from bertwright.arrays import Float32s
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.sentence_transformers.cross_encoder import is_cross_encoder
+from bertwright.checkpoint.opened import Opened
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, read_layer
-from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, read_defaults
-from bertwright.checkpoint.sources import (
-    is_ours,
-    read_content,
-    read_length,
-    read_tokenizer,
-)
+from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
@@ -100,12 +94,12 @@ class Model:
         config: Any,
         report: Report,
         tasks: Mapping[str, TaskConfig],
-        folder: Path | None = None,
+        opened: Opened | None = None,
     ) -> None:
         """Make a model of its parts.
 
-        What `folder` specifies is read here, so that a later change of the current directory or of
-        the folder does not change the model.
+        What the folder of `opened` specifies is read here, so that a later change of the current
+        directory or of the folder does not change the model.
         """
         self.runner = runner
         self.config = config
@@ -114,17 +108,17 @@ class Model:
         """The tensors that were read from the folder, are missing in it, or were not used."""
         self.tasks = dict(tasks)
         """The configuration of each task by its name: kind, labels, windows, null threshold."""
-        self.folder = None if folder is None else folder.absolute()
+        self.opened = opened
+        """The model on disk; None for a model that was made of parts."""
+        self.folder = None if opened is None else opened.folder.absolute()
         """The folder that the model was loaded from; None for a model that was made of parts."""
-        self._is_cross_encoder = bool(
-            self.tasks and self.folder and is_cross_encoder(self.folder, read_content(self.folder))
-        )
+        self._is_cross_encoder = bool(self.tasks and opened and opened.is_cross_encoder)
         self._stated: tuple[EmbeddingDefaults, tuple[DenseLayer, ...]] | DataError | None = None
-        if self.folder is not None and not self._is_cross_encoder:
+        if opened is not None and not self._is_cross_encoder:
             # A cross-encoder's folder describes scores, not vectors. A model whose vectors are not
             # supported may have heads that are, so the error is raised where vectors are computed.
             try:
-                self._stated = _read_vectors(self.folder)
+                self._stated = _read_vectors(opened)
             except DataError as error:
                 self._stated = error
         self._backend: Backend | None = None
@@ -541,7 +535,7 @@ class Model:
 
 
 def load(
-    path: str | Path,
+    path: str | Path | Opened,
     device: str | torch.device | None = None,
     precision: Literal["fp32", "bf16", "auto"] = "fp32",
     batch_tokens: int | None = None,
@@ -551,7 +545,7 @@ def load(
 
     Args:
         path: a run, a checkpoint, a folder of Hugging Face, sentence-transformers or TensorFlow, or
-            an id of the Hugging Face hub (`hf:ORG/NAME`).
+            an id of the Hugging Face hub (`hf:ORG/NAME`); or a model that is already opened.
         device: the device of the model; None or "auto": the GPU if there is one.
         precision: the precision of the weights: `fp32` is exact; `bf16` is faster if the processor
             supports it, and has 2 to 3 significant digits; `auto` is bf16 if that is measured to be
@@ -582,24 +576,23 @@ def load(
     if precision == "auto":
         precision, _ = choose_precision(where)
     loaded = checkpoint.load(path)
-    encoder = loaded.learner.encoder
-    most = read_length(loaded.folder, encoder.spec.max_length)
-    tokenizer = read_tokenizer(loaded.folder, loaded.config)
-    tokenizer = spell_unknown_words(tokenizer, encoder)
+    opened, encoder = loaded.opened, loaded.learner.encoder
+    most = opened.max_length
+    tokenizer = spell_unknown_words(opened.tokenizer, encoder)
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     learner = loaded.learner.to(where, dtype).eval().requires_grad_(False)
     if exported is not None:
-        learner = with_export(exported, learner, tokenizer, path, most)
+        learner = with_export(exported, learner, tokenizer, opened.folder, most)
     tokens = batch_tokens or (4096 if where.type == "cpu" else 65536)
-    begin = None if is_ours(loaded.folder) else tokenizer.stated_begin
-    runner = ModelRunner(learner, tokenizer, where, tokens, str(loaded.folder), begin, most)
-    return Model(runner, loaded.config, loaded.report, loaded.tasks, loaded.folder)
+    begin = None if opened.trained_here else tokenizer.stated_begin
+    runner = ModelRunner(learner, tokenizer, where, tokens, str(opened.folder), begin, most)
+    return Model(runner, loaded.config, loaded.report, loaded.tasks, opened)
 
 
-def _read_vectors(folder: Path) -> tuple[EmbeddingDefaults, tuple[DenseLayer, ...]] | None:
+def _read_vectors(opened: Opened) -> tuple[EmbeddingDefaults, tuple[DenseLayer, ...]] | None:
     """Return how a folder of sentence-transformers defines its vectors, with its dense layers; None
     for any other folder."""
-    defaults = read_defaults(folder)
+    defaults = opened.embedding
     return None if defaults is None else (defaults, tuple(map(read_layer, defaults.dense)))
 
 

@@ -33,7 +33,7 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
     head = getattr(loaded.learner.objectives, "answer", None)
     if not isinstance(head, StoryAnswer):
         raise DataError(f"{model} is no memory network: train one with --model memory-network")
-    tokenizer = load_tokenizer(loaded.folder)
+    tokenizer = load_tokenizer(loaded.opened.folder)
     learner = loaded.learner.eval()
     for sentences, question in _read_questions(path):
         memory = sentences[-head.config.memory_size :]

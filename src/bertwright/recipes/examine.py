@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import atomic_file
-from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.find import find_checkpoint
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.data.instances import Instances

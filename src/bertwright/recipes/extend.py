@@ -18,8 +18,7 @@ import numpy as np
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.extension import extend_learner
-from bertwright.checkpoint.sentence_transformers.folder import read_defaults, write_defaults
-from bertwright.checkpoint.sources import read_length, read_tokenizer
+from bertwright.checkpoint.sentence_transformers.folder import write_defaults
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError
@@ -103,9 +102,8 @@ def extend(
         refuse_source(out, source)
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(model)
-    refuse_source(out, loaded.folder)  # the newest checkpoint, if `model` is a run
-    defaults = read_defaults(loaded.folder)
-    tokenizer = read_tokenizer(loaded.folder, loaded.config)
+    refuse_source(out, loaded.opened.folder)  # the newest checkpoint, if `model` is a run
+    defaults, tokenizer = loaded.opened.embedding, loaded.opened.tokenizer
     reading = reading or CorpusConfig()
     counted = count_words(
         read_blocks(inputs, reading, CorpusReport()),
@@ -128,7 +126,7 @@ def extend(
     sizes = tokenizer.vocab_size, larger.vocab_size
     extension = Extension(out, *sizes, additions, before, after)
     pieces = [each.replaces for each in additions]
-    length = read_length(loaded.folder, loaded.learner.encoder.spec.max_length)
+    length = loaded.opened.max_length
     learner, _ = extend_learner(
         loaded.learner, loaded.config, loaded.tasks, tokenizer.vocab_size, pieces
     )

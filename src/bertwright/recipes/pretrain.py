@@ -18,7 +18,7 @@ import torch
 
 from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
+from bertwright.checkpoint.opened import open_model
 from bertwright.config.run import RunConfig
 from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.loading.phase_loader import PhaseLoader
@@ -106,7 +106,7 @@ def pretrain(
         if beginning is None:
             config = system_of(config).with_hold_out(config, shards)
         data_sha256 = sha256_file(shards.folder / MANIFEST)
-        place = f"goes on from {beginning.folder.name}" if beginning else "begins"
+        place = f"goes on from {beginning.opened.folder.name}" if beginning else "begins"
         ranks.require_same(f"{place} with data of the manifest {data_sha256[:12]}")
         training = _build(config, run, shards, ranks, beginning)
         position = _first_position(training, data_sha256)
@@ -128,7 +128,7 @@ def _resume(
     config = run_folder.with_rule_of(run, config)
     beginning = run_folder.check_same(config, run, shards)
     if beginning is not None and ranks.is_first:
-        run_folder.mend_latest(run, beginning.folder)
+        run_folder.mend_latest(run, beginning.opened.folder)
     return config, beginning
 
 
@@ -181,10 +181,10 @@ def open_sources(config: RunConfig) -> RunSources:
         system_that(lambda system: system.row.name in encoders, loaded.config, "--encoder")
         encoder = PretrainedEncoder(
             name=paths["encoder"],
-            folder=loaded.folder,
+            folder=loaded.opened.folder,
             config=loaded.config,
             weights=loaded.learner.encoder.state_dict(),
-            tokenizer=read_tokenizer(loaded.folder, loaded.config),
+            tokenizer=loaded.opened.tokenizer,
         )
     if "word_vectors" in paths:
         words = open_words(paths["word_vectors"])
@@ -209,19 +209,19 @@ def _continued(config: RunConfig, init: str, shards: Shards, objectives: list[st
 
     Raise an error if the checkpoint does not fit the shards or the configuration.
     """
-    folder = checkpoint.find_checkpoint(init)
+    opened = open_model(init)
+    folder = opened.folder
     require_tokenizer(shards, load_tokenizer(folder).fingerprint, f"the checkpoint {folder}")
-    found, trained = read_config(folder), row_of(config)
-    system = system_of_config(found)
+    system, trained = system_of_config(opened.config), row_of(config)
     if system.row is not trained:
         raise ConfigError(
             f"{folder} is a {system.row.name}, which a run of {trained.name} cannot continue: "
             "leave --model out, or start without --init"
         )
-    wanted = system.continued(config, found, folder)
+    wanted = system.continued(config, opened.config, folder)
     config.require_positions(wanted)
     generator = torch.Generator().manual_seed(config.seed)
-    return checkpoint.load(folder, objectives, generator, wanted).learner
+    return checkpoint.load(opened, objectives, generator, wanted).learner
 
 
 @dataclass
@@ -291,9 +291,9 @@ def _build(
     if beginning is None:
         learner = make_learner(config, shards).to(ranks.device)
     else:
-        learner = checkpoint.load(beginning.folder, system.heads(config)).learner
+        learner = checkpoint.load(beginning.opened, system.heads(config)).learner
         learner = _ready(config, learner).to(ranks.device)
-    length_before = _length_before(config, beginning, learner.encoder.spec.max_length)
+    length_before = _length_before(config, beginning)
     ranks.shard(learner, list(dict.fromkeys(learner.encoder.stages()[1:])))
     precision, peak = _precision(config, ranks, beginning)
     if system.fit is None:
@@ -332,7 +332,7 @@ def _first_position(training: _Training, data_sha256: str) -> Position:
     """
     config, ranks = training.config, training.ranks
     if training.beginning is not None:
-        return load_state(training.beginning.folder, training.learner, training.optimizers)
+        return load_state(training.beginning.opened.folder, training.learner, training.optimizers)
     if ranks.is_first:  # all input has been checked by now
         environment = run_folder.environment(ranks, training.precision, training.peak)
         if system_of(config).instances is not None:
@@ -462,18 +462,16 @@ def _precision(
     return "bf16" if in_bf16 else "fp32", ranks.from_first(peak)
 
 
-def _length_before(
-    config: RunConfig, beginning: run_folder.Beginning | None, positions: int | None
-) -> int:
+def _length_before(config: RunConfig, beginning: run_folder.Beginning | None) -> int:
     """Return the maximum sequence length of the checkpoint or encoder that the run begins with.
 
     The result is 0 if there is neither.
     """
     if beginning is not None:
-        return read_length(beginning.folder, positions) or 0
+        return beginning.opened.max_length or 0
     if config.sized_by is None:
         return 0
-    return read_length(checkpoint.find_checkpoint(config.sized_by), positions) or 0
+    return open_model(config.sized_by).max_length or 0
 
 
 def _print_beginning(training: _Training, position: Position, say: Callable[[str], None]) -> None:
@@ -494,7 +492,7 @@ def _print_beginning(training: _Training, position: Position, say: Callable[[str
         return
     if beginning.damaged:
         say(f"damaged, and skipped: {', '.join(beginning.damaged)}")
-    say(f"going on after step {position.step:,}, from {beginning.folder}")
+    say(f"going on after step {position.step:,}, from {beginning.opened.folder}")
 
 
 def _print_untrained_positions(training: _Training, say: Callable[[str], None]) -> None:

@@ -31,7 +31,8 @@ from bertwright.atomic import (
     sha256_file,
     write_manifest,
 )
-from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint import checkpoint, find
+from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import Shards
@@ -59,7 +60,7 @@ _SCRATCH = (".cooccurrences-*", ".ngrams-*", ".features-*")
 class Beginning(NamedTuple):
     """The state that a resumed run continues from."""
 
-    folder: Path
+    opened: Opened
     """The newest intact checkpoint."""
     damaged: list[str]
     """The names of newer checkpoints, which are damaged."""
@@ -170,7 +171,7 @@ def _empty(run: Path) -> None:
 
 def recover(run: Path) -> None:
     """Remove incomplete files of a killed process, and restore a checkpoint it was replacing."""
-    folder = run / checkpoint.CHECKPOINTS
+    folder = run / find.CHECKPOINTS
     for old in folder.glob(".step-*.old-*"):
         replaced = folder / old.name[1:].partition(".old-")[0]
         if replaced.exists():
@@ -194,10 +195,10 @@ def mend_latest(run: Path, folder: Path) -> None:
     They may refer to another checkpoint if the process was killed after saving, or if a newer
     checkpoint is damaged.
     """
-    latest, model = run / checkpoint.CHECKPOINTS / checkpoint.LATEST, run / checkpoint.MODEL
+    latest, model = run / find.CHECKPOINTS / find.LATEST, run / find.MODEL
     named = latest.read_text(encoding="utf-8").strip() if latest.is_file() else ""
     if named != folder.name or Path(os.path.realpath(model)).name != folder.name:
-        checkpoint.write_latest(run, folder.name)
+        find.write_latest(run, folder.name)
 
 
 def read_saved(run: Path, cls: type[R]) -> R:
@@ -247,12 +248,12 @@ def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None
             f"{config.data} is not what {run} was begun with (its manifest differs): bring the old "
             f"data back, or begin a new run with --init {run} --out ELSEWHERE"
         )
-    checkpoints = checkpoint.list_checkpoints(run)
+    checkpoints = find.list_checkpoints(run)
     if not checkpoints:
         return None
-    folder = checkpoint.find_checkpoint(run)
-    damaged = [each.name for each in checkpoints[checkpoints.index(folder) + 1 :]]
-    return Beginning(folder, damaged, environment.get("precision", "auto"))
+    opened = open_model(run)
+    damaged = [each.name for each in checkpoints[checkpoints.index(opened.folder) + 1 :]]
+    return Beginning(opened, damaged, environment.get("precision", "auto"))
 
 
 def save(
@@ -272,7 +273,7 @@ def save(
     weights = ranks.gather(learner.state_dict())
     files = encode_state(position, learner, optimizers, ranks)
     if ranks.is_first:
-        folder = run / checkpoint.CHECKPOINTS / f"step-{position.step:08d}"
+        folder = run / find.CHECKPOINTS / f"step-{position.step:08d}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_folder(folder, overwrite=True) as partial:
             card = _card(config, run, list(learner.objectives), shards, position)
@@ -281,8 +282,8 @@ def save(
                 partial, learner, tokenizer, card, files, weights, trained_length=trained_length
             )
             write_manifest(partial, {"format": 1, "step": position.step})
-        checkpoint.write_latest(run, folder.name)
-        checkpoints = checkpoint.list_checkpoints(run)
+        find.write_latest(run, folder.name)
+        checkpoints = find.list_checkpoints(run)
         # Newer checkpoints are damaged and were skipped; they do not count toward `keep`.
         for old in checkpoints[: checkpoints.index(folder) + 1][: -config.checkpoint.keep]:
             # On a network disk, files that another process has open may remain; the next save
@@ -332,7 +333,7 @@ def _example(shards: Shards, masked: bool) -> tuple[str, str]:
 
 def last_good(run: Path, step: int) -> Path | None:
     """Return the newest checkpoint that was not written after `step`, or None."""
-    good = [f for f in checkpoint.list_checkpoints(run) if int(f.name[len("step-") :]) <= step]
+    good = [f for f in find.list_checkpoints(run) if int(f.name[len("step-") :]) <= step]
     return good[-1] if good else None
 
 

@@ -25,7 +25,6 @@ from bertwright.checkpoint.export.padded import PaddedEncoder
 from bertwright.checkpoint.export.write import export
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
-    read_defaults,
     write_defaults,
 )
 from bertwright.config.task import TaskConfig
@@ -40,7 +39,7 @@ from bertwright.inference.model import load as load_model
 from bertwright.models.catalogue import MODELS
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests import small_bert
-from tests.checkpoint.conftest import VOCABULARY, new_learner
+from tests.checkpoint.conftest import VOCABULARY, embedding_of, new_learner
 from tests.checkpoint.export.test_padded import TASKS, learner_of, stand_in
 from tests.raising import raises
 
@@ -185,10 +184,10 @@ def test_how_vectors_are_made_goes_along(
     shutil.copytree(model, sentences)
     write_defaults(sentences, SENTENCES, 24)
     told = export(sentences, tmp_path / "out", "onnx")
-    assert (told["pooling"], read_defaults(tmp_path / "out")) == ("cls", SENTENCES)
+    assert (told["pooling"], embedding_of(tmp_path / "out")) == ("cls", SENTENCES)
     assert "1_Pooling/config.json" in verify_manifest(tmp_path / "out")["files"]
     export(sentences, tmp_path / "out", "onnx", layers=(-1,), overwrite=True)
-    assert read_defaults(tmp_path / "out") is None
+    assert embedding_of(tmp_path / "out") is None
 
 
 def test_int8_is_judged_by_its_worst_layer() -> None:

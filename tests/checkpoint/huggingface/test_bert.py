@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertwright.checkpoint.checkpoint import load, save, write_config
-from bertwright.checkpoint.sources import read_config
+from bertwright.checkpoint.opened import open_model
 from bertwright.errors import DataError, IntegrityError
 from bertwright.models.bert.config import BertConfig
 from bertwright.nn.objective import Learner
@@ -68,7 +68,7 @@ def test_architectures(tmp_path: Path, objectives: tuple[str, ...], architecture
 )
 def test_activations(folder: Path, theirs: str, ours: str) -> None:
     change(folder / "config.json", hidden_act=theirs)
-    assert read_config(folder).hidden_act == ours
+    assert open_model(folder).config.hidden_act == ours
     write_config(folder, BertConfig(hidden_act=ours), frozenset())  # type: ignore[arg-type]
     written = json.loads((folder / "config.json").read_text())["hidden_act"]
     assert written == {"gelu": "gelu", "gelu_tanh": "gelu_new"}[ours]

@@ -94,15 +94,6 @@ def test_a_head_without_a_pooler_is_none_of_transformers(tmp_path: Path) -> None
         )
     assert (last - ours).abs().max() <= 1e-5
 
-    # as earlier versions wrote it
-    tensors = load_file(tmp_path / "model.safetensors")
-    for name, value in load_file(tmp_path / "heads.safetensors").items():
-        tensors[name.removeprefix("objectives.classes.")] = value
-    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt"})
-    (tmp_path / "heads.safetensors").unlink()
-    change(tmp_path / "config.json", architectures=["BertForSequenceClassification"])
-    assert_same(load(tmp_path).learner, learner)
-
 
 def their_model(kind: str, **settings: Any) -> Any:
     """A model of transformers, every number random."""

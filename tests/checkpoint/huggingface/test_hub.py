@@ -16,8 +16,8 @@ import pytest
 
 import bertwright
 from bertwright.atomic import sha256_file
-from bertwright.checkpoint.checkpoint import find_checkpoint
 from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.find import find_checkpoint
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.tokenizer_folder import find_tokenizer
 from bertwright.cli.app import run

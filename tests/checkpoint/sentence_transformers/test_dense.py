@@ -21,11 +21,10 @@ from bertwright.checkpoint.sentence_transformers.dense import (
     read_layer,
     write_layer,
 )
-from bertwright.checkpoint.sentence_transformers.folder import read_defaults
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from tests.checkpoint.conftest import change as edit
-from tests.checkpoint.conftest import rewrite
+from tests.checkpoint.conftest import embedding_of, rewrite
 from tests.raising import raises
 
 TEXTS = ["a b c.", "what is this?", "z", "a b c d e f g h i j k l m n o p q r s"]
@@ -59,7 +58,7 @@ def test_by_hand(folder: Path, tmp_path: Path, normalize: bool) -> None:
     convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
     names = sorted(path.name for path in (tmp_path / "st").iterdir() if path.is_dir())
     assert names == ["1_Pooling", "2_Dense", "3_Dense", *["4_Normalize"] * normalize]
-    found = read_defaults(tmp_path / "st")
+    found = embedding_of(tmp_path / "st")
     assert found is not None
     assert (found.dense, found.dimensions) == (layers, 4)
     embedder = load(tmp_path / "st", device="cpu").embedder()
@@ -172,11 +171,11 @@ def sentences(folder: Path, tmp_path: Path) -> Path:
 
 def test_sizes_that_do_not_follow(sentences: Path) -> None:
     (sentences / "1_Pooling" / "config.json").write_text('{"pooling_mode": ["cls", "max"]}')
-    raises(DataError, "is 24; it is given vectors of 48 numbers", read_defaults, sentences)
+    raises(DataError, "is 24; it is given vectors of 48 numbers", embedding_of, sentences)
     # another model is named first
     (sentences / "config.json").write_text('{"model_type": "xlnet", "d_model": 24}')
     with pytest.raises(DataError, match=r"is 'xlnet'; expected .*bert"):
-        read_defaults(sentences)
+        embedding_of(sentences)
 
 
 def test_weights_that_are_missing(layer: Path) -> None:

@@ -21,12 +21,12 @@ from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer, write_layer
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
-    read_defaults,
     write_defaults,
 )
 from bertwright.cli.app import run
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
+from tests.checkpoint.conftest import embedding_of
 from tests.raising import raises
 
 OURS = "sentence_transformers.models.{}"
@@ -50,8 +50,8 @@ def parts(*kinds: str) -> list[dict[str, str]]:
 
 
 def test_defaults(sentences: Path, folder: Path) -> None:
-    assert read_defaults(sentences) == EmbeddingDefaults("mean", False, 17, (-1,))
-    assert read_defaults(folder) is None
+    assert embedding_of(sentences) == EmbeddingDefaults("mean", False, 17, (-1,))
+    assert embedding_of(folder) is None
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_model_within_one_of_the_same_name(sentences: Path) -> None:
     inner = sentences / sentences.name
     shutil.copytree(sentences, inner)
     (inner / "modules.json").unlink()
-    assert read_defaults(inner) is None
+    assert embedding_of(inner) is None
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ def test_a_model_within_one_of_the_same_name(sentences: Path) -> None:
 )
 def test_forms_of_pooling(sentences: Path, content: Any, pooling: str) -> None:
     put(sentences / "1_Pooling" / "config.json", content)
-    found = read_defaults(sentences)
+    found = embedding_of(sentences)
     assert found is not None
     assert found.pooling == pooling
 
@@ -201,30 +201,30 @@ def test_forms_of_pooling(sentences: Path, content: Any, pooling: str) -> None:
 )
 def test_poolings_that_are_not_ours(sentences: Path, content: Any, message: str) -> None:
     put(sentences / "1_Pooling" / "config.json", content)
-    raises(DataError, message, read_defaults, sentences)
+    raises(DataError, message, embedding_of, sentences)
 
 
 def test_lengths(sentences: Path) -> None:
     sizes = sentences / "sentence_bert_config.json"
     for given, length in ((5, 5), (9999, 17), (None, 17)):
         put(sizes, {"max_seq_length": given})
-        assert read_defaults(sentences) == EmbeddingDefaults(max_length=length)
+        assert embedding_of(sentences) == EmbeddingDefaults(max_length=length)
     put(sentences / "tokenizer_config.json", {"model_max_length": 7})
-    assert read_defaults(sentences) == EmbeddingDefaults(max_length=7)
+    assert embedding_of(sentences) == EmbeddingDefaults(max_length=7)
     put(sizes, {"max_seq_length": "long"})
     for value in ("long", 2, 2.5, float("inf"), float("nan"), True, [9]):
         put(sizes, {"max_seq_length": value})
         with pytest.raises(DataError, match=r"'max_seq_length' in .*/sentence_bert_config.json is"):
-            read_defaults(sentences)
+            embedding_of(sentences)
     put(sizes, {})
     put(sentences / "tokenizer_config.json", {"model_max_length": 1e30})
-    assert read_defaults(sentences) == EmbeddingDefaults(max_length=17)
+    assert embedding_of(sentences) == EmbeddingDefaults(max_length=17)
     put(sentences / "tokenizer_config.json", {"model_max_length": 7.5})
     with pytest.raises(DataError, match=r"'model_max_length' in .*/tokenizer_config.json is 7.5"):
-        read_defaults(sentences)
+        embedding_of(sentences)
     put(sizes, {"do_lower_case": True})
     put(sentences / "tokenizer_config.json", {"do_lower_case": False})
-    raises(DataError, "in lower case before a tokenizer that tells cases", read_defaults, sentences)
+    raises(DataError, "in lower case before a tokenizer that tells cases", embedding_of, sentences)
 
 
 @pytest.mark.slow
@@ -256,20 +256,20 @@ def test_parts_that_are_not_read(
     sentences: Path, modules: Any, error: type[Exception], message: str
 ) -> None:
     put(sentences / "modules.json", modules)
-    raises(error, message, read_defaults, sentences)
+    raises(error, message, embedding_of, sentences)
 
 
 def test_positions_that_are_no_number(sentences: Path) -> None:
     config = json.loads((sentences / "config.json").read_text())
     put(sentences / "config.json", {**config, "max_position_embeddings": "abc"})
-    with pytest.raises(DataError, match=r"'max_position_embeddings' in .*/config.json is 'abc'"):
-        read_defaults(sentences)
+    with pytest.raises(DataError, match=r"/config.json.*'max_position_embeddings'.*'abc'"):
+        embedding_of(sentences)
 
 
 @pytest.mark.parametrize("content", [{"webpack": True}, [], [3], [{"type": "x", "path": "../y"}]])
 def test_a_file_of_that_name_that_is_of_something_else(folder: Path, content: Any) -> None:
     put(folder.parent / "modules.json", content)
-    assert read_defaults(folder) is None
+    assert embedding_of(folder) is None
     load(folder)
 
 
@@ -282,7 +282,7 @@ def test_what_another_format_has_no_place_for(folder: Path, tmp_path: Path) -> N
         assert note + "--to sentence-transformers keeps it" in done.notes
     done = convert(tmp_path / "st", tmp_path / "again", "sentence-transformers")
     assert not [line for line in done.notes if "vectors" in line]
-    assert read_defaults(tmp_path / "again") == EmbeddingDefaults("cls", True, 9)
+    assert embedding_of(tmp_path / "again") == EmbeddingDefaults("cls", True, 9)
 
 
 def test_another_pooling_leaves_out_what_was_trained_on_the_first(
@@ -291,11 +291,11 @@ def test_another_pooling_leaves_out_what_was_trained_on_the_first(
     told = {"prompts": {"query": "Q: "}, "dimensions": 9}
     convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
     known = EmbeddingDefaults(max_length=17, **told)  # type: ignore[arg-type]
-    assert read_defaults(tmp_path / "st") == known
+    assert embedding_of(tmp_path / "st") == known
     to = "sentence-transformers"
     convert(tmp_path / "st", tmp_path / "max", to, vectors={"pooling": "max"})
     expected = replace(known, pooling="max", dimensions=None)
-    assert read_defaults(tmp_path / "max") == expected
+    assert embedding_of(tmp_path / "max") == expected
 
 
 def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path) -> None:
@@ -304,22 +304,22 @@ def test_defaults_beside_a_pickle(sentences: Path, tmp_path: Path) -> None:
     torch.save(load_file(weights), sentences / "pytorch_model.bin")
     weights.unlink()
     convert(sentences, tmp_path / "out", "sentence-transformers")
-    assert read_defaults(tmp_path / "out") == EmbeddingDefaults("cls", False, 17)
+    assert embedding_of(tmp_path / "out") == EmbeddingDefaults("cls", False, 17)
 
 
 def test_prompts(sentences: Path) -> None:
     path = sentences / "config_sentence_transformers.json"
     put(path, {"prompts": {"query": "Q: ", "none": None}, "default_prompt_name": None})
-    found = read_defaults(sentences)
+    found = embedding_of(sentences)
     assert found is not None
     assert (found.prompts, found.default_prompt_name) == ({"query": "Q: ", "none": ""}, None)
     assert found.vectors().prompt == ""
     put(path, {"prompts": {"query": "Q: "}, "default_prompt_name": "query", "truncate_dim": 9})
-    found = read_defaults(sentences)
+    found = embedding_of(sentences)
     assert found is not None
     assert (found.vectors().prompt, found.vectors().dimensions) == ("Q: ", 9)
     put(path, {"truncate_dim": 24})  # all of them
-    assert read_defaults(sentences) == EmbeddingDefaults(max_length=17)
+    assert embedding_of(sentences) == EmbeddingDefaults(max_length=17)
 
 
 @pytest.mark.parametrize(
@@ -337,17 +337,17 @@ def test_prompts(sentences: Path) -> None:
 )
 def test_settings_that_are_none(sentences: Path, content: Any, message: str) -> None:
     put(sentences / "config_sentence_transformers.json", content)
-    raises(DataError, message, read_defaults, sentences)
+    raises(DataError, message, embedding_of, sentences)
 
 
 def test_a_scaling_of_something_else(folder: Path, tmp_path: Path) -> None:
     convert(folder, tmp_path / "st", "sentence-transformers", vectors={"normalize": True})
     path = tmp_path / "st" / "2_Normalize" / "config.json"
     put(path, {"module_input_name": "sentence_embedding", "module_output_name": None})
-    assert read_defaults(tmp_path / "st") == EmbeddingDefaults(normalize=True, max_length=17)
+    assert embedding_of(tmp_path / "st") == EmbeddingDefaults(normalize=True, max_length=17)
     put(path, {"module_input_name": "token_embeddings"})
     with pytest.raises(DataError, match=r"'module_input_name' in .* is 'token_embeddings'"):
-        read_defaults(tmp_path / "st")
+        embedding_of(tmp_path / "st")
 
 
 def test_what_is_written(tmp_path: Path) -> None:

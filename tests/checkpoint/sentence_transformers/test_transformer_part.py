@@ -10,6 +10,7 @@ import pytest
 
 from bertwright.checkpoint.sentence_transformers.folder import read_max_length
 from bertwright.errors import DataError
+from bertwright.storage.model_folder import read_json
 from bertwright.text.tokenizer.tokenizer import BertRules, load_tokenizer, make_tokenizer
 from tests.checkpoint.conftest import VOCABULARY, change
 
@@ -33,7 +34,7 @@ OF_TEXT = {"method": "forward", "method_output_name": "last_hidden_state"}
 )
 def test_forms_of_all_versions(folder: Path, content: dict[str, Any]) -> None:
     change(folder / "sentence_bert_config.json", **content)
-    assert read_max_length(folder) == 9
+    assert read_max_length(folder, read_json(folder / "config.json")) == 9
 
 
 @pytest.mark.parametrize(
@@ -54,31 +55,29 @@ def test_forms_of_all_versions(folder: Path, content: dict[str, Any]) -> None:
 def test_what_would_give_other_vectors(folder: Path, content: Any, message: str) -> None:
     change(folder / "sentence_bert_config.json", **content)
     with pytest.raises(DataError, match=message):
-        read_max_length(folder)
+        read_max_length(folder, read_json(folder / "config.json"))
 
 
 def test_texts_that_lose_their_start(folder: Path) -> None:
     change(folder / "tokenizer_config.json", truncation_side="left")
-    with pytest.raises(
-        DataError, match=r"'truncation_side' in .* is 'left'; long texts lose their"
-    ):
-        read_max_length(folder)
+    with pytest.raises(DataError, match=r"'truncation_side' in .* is 'left'"):
+        read_max_length(folder, read_json(folder / "config.json"))
     change(folder / "tokenizer_config.json", truncation_side="right")
-    assert read_max_length(folder) == 17
+    assert read_max_length(folder, read_json(folder / "config.json")) == 17
 
 
 def test_lower_case_is_the_tokenizers_own(folder: Path) -> None:
     """Whatever its configuration says: what it does with a capital is looked at."""
     change(folder / "sentence_bert_config.json", do_lower_case=True)
-    assert read_max_length(folder) == 17
+    assert read_max_length(folder, read_json(folder / "config.json")) == 17
     make_tokenizer(VOCABULARY, BertRules(lowercase=False)).save(folder)
     with pytest.raises(DataError, match="in lower case before a tokenizer that tells cases"):
-        read_max_length(folder)
+        read_max_length(folder, read_json(folder / "config.json"))
     told = json.loads((folder / "tokenizer_config.json").read_text())
     del told["do_lower_case"]
     (folder / "tokenizer_config.json").write_text(json.dumps(told))
     with pytest.raises(DataError, match="in lower case before a tokenizer that tells cases"):
-        read_max_length(folder)
+        read_max_length(folder, read_json(folder / "config.json"))
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

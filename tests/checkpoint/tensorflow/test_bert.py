@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertwright.checkpoint.checkpoint import find_checkpoint, load
+from bertwright.checkpoint.checkpoint import load
+from bertwright.checkpoint.find import find_checkpoint
 from bertwright.errors import DataError, IntegrityError
 from bertwright.inference.model import load as load_model
 from bertwright.models.bert import tensorflow as tensorflow
@@ -163,7 +164,7 @@ def test_paths(folder: Path, published: dict[str, Tensor]) -> None:
     other = {name: value + 1 for name, value in published.items()}
     write(folder, other, "model.ckpt-200")
     loaded = load(find_checkpoint(folder / "model.ckpt-200"))
-    assert loaded.folder == folder
+    assert loaded.opened.folder == folder
     bias = published["bert/pooler/dense/bias"] + 1
     assert torch.equal(loaded.learner.encoder.pooler.dense.bias, bias)
 

@@ -24,6 +24,7 @@ import torch
 from bertwright.atomic import sha256_file, write_manifest
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.export.exported import Exported
+from bertwright.checkpoint.opened import open_model
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
@@ -69,7 +70,9 @@ class Embed:
 
     def __call__(self, out: Path, embedder: Embedder | None = None, **options: Any) -> Embedded:
         folder = options.pop("model", self.folder)
-        return embed_file(embedder or self.embedder, open_texts(self.lines), out, folder, **options)
+        return embed_file(
+            embedder or self.embedder, open_texts(self.lines), out, open_model(folder), **options
+        )
 
     def until_killed(self, out: Path, embedder: Embedder | None = None, **options: Any) -> None:
         """The process ends after 10 rows of 23."""
@@ -216,6 +219,7 @@ from pathlib import Path
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import load
 from bertwright.inference.files.texts import open_texts
+from bertwright.checkpoint.opened import open_model
 from bertwright.inference.files.vectors import embed_file
 
 def on_progress(done, total):
@@ -225,7 +229,13 @@ def on_progress(done, total):
 folder, lines, out = sys.argv[1:]
 embedder = load(folder, device="cpu").embedder(VectorConfig((-1,)))
 embed_file(
-    embedder, open_texts(lines), Path(out), folder, tokens=True, at_once=4, on_progress=on_progress
+    embedder,
+    open_texts(lines),
+    Path(out),
+    open_model(folder),
+    tokens=True,
+    at_once=4,
+    on_progress=on_progress,
 )
 """
 
@@ -422,6 +432,7 @@ def test_going_on_with_another_model_is_refused(
         shutil.copytree(one, other)
         path = other / ("config.json" if to == "huggingface" else "bert_config.json")
         path.write_text(path.read_text().replace('"gelu"', '"relu"'), encoding="utf-8")
+        (other / "MANIFEST.json").unlink()
     out = tmp_path / "v.npy"
     embed.until_killed(out, model=str(one))
     raises(ConfigError, "made with another model", embed, out, model=str(other), resume=True)
@@ -520,7 +531,9 @@ def test_int8_tells_what_it_clips(embedder: Embedder, folder: str, tmp_path: Pat
     path = tmp_path / "in.txt"
     path.write_text("a\na b\n" + "\n".join(TEXTS), encoding="utf-8")
     out = tmp_path / "v.npy"
-    report = embed_file(embedder, open_texts(str(path)), out, folder, dtype="int8", at_once=2)
+    report = embed_file(
+        embedder, open_texts(str(path)), out, open_model(folder), dtype="int8", at_once=2
+    )
     assert report.clipped > 0
 
 
@@ -531,12 +544,12 @@ def test_tables_and_pairs(embedder: Embedder, folder: str, tmp_path: Path) -> No
     source = tmp_path / "in.jsonl"
     source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     out = tmp_path / "v.parquet"
-    embed_file(embedder, open_texts(str(source)), out, folder)
+    embed_file(embedder, open_texts(str(source)), out, open_model(folder))
     found = parquet.read_table(out).to_pydict()
     assert found["text"] == ["a", "c"]
     np.testing.assert_allclose(found["vector"], embedder.embed(["a", "c"]), atol=1e-6)
     out = tmp_path / "v.jsonl"
-    embed_file(embedder, open_texts(str(source), "sentence", "other"), out, folder)
+    embed_file(embedder, open_texts(str(source), "sentence", "other"), out, open_model(folder))
     found = [json.loads(line) for line in out.read_text().splitlines()]
     assert [each["text"] for each in found] == [["a", "b"], ["c", "d"]]
     right = embedder.embed([("a", "b"), ("c", "d")])
@@ -547,10 +560,16 @@ def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n{"text": null}\n{"text": "b"}\n', encoding="utf-8")
     with pytest.raises(DataError, match="line 2: no text"):
-        embed_file(embedder, open_texts(str(source)), tmp_path / "v.npy", folder, overwrite=True)
+        embed_file(
+            embedder,
+            open_texts(str(source)),
+            tmp_path / "v.npy",
+            open_model(folder),
+            overwrite=True,
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     texts = open_texts(str(source), bad_rows="skip")
-    embed_file(embedder, texts, tmp_path / "v.npy", folder, overwrite=True)
+    embed_file(embedder, texts, tmp_path / "v.npy", open_model(folder), overwrite=True)
     assert len(np.load(tmp_path / "v.npy")) == 2
     assert "1 left out, no text (line 2)" in texts.log.summary()[0]
     source.write_text('{"text": "a", "other": []}\n', encoding="utf-8")
@@ -598,7 +617,7 @@ def test_long_texts_make_parts_smaller(
         embedder,
         open_texts(str(path)),
         tmp_path / "v.jsonl",
-        folder,
+        open_model(folder),
         tokens=tokens,
         on_progress=lambda rows, total: done.append(rows),
     )

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.opened import open_model
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import TaskConfig
 from bertwright.data.loading.phases import DataPosition
@@ -180,7 +181,7 @@ def test_frozen_features_of_a_random_encoder_are_those_of_the_saved_one(
     assert results["best_seed"] == 2
     loaded = checkpoint.load(out)
     examples = read_examples(str(dev), kind_of("classification").reader).examples
-    data = TaskData("task", loaded.tasks["task"], load_tokenizer(loaded.folder), examples)
+    data = TaskData("task", loaded.tasks["task"], load_tokenizer(loaded.opened.folder), examples)
     kept = (out / "dev-predictions.jsonl").read_text().splitlines()
     for prediction, line in zip(predict(loaded.learner, data), kept, strict=True):
         scores = json.loads(line)["scores"]
@@ -254,7 +255,7 @@ def test_rare_classes_weigh_more_if_asked(model: Path, tmp_path: Path) -> None:
     files = TaskFilesConfig(str(train), str(dev), class_weights="balanced")
     spec = TaskSpec("task", "classification", files)
     setup = set_up(spec, config, load_tokenizer(model), SPEC, lambda line: None)
-    head = finetuning.new_learner(model, config, [setup], 1).objectives["task"]
+    head = finetuning.new_learner(open_model(model), config, [setup], 1).objectives["task"]
     assert torch.equal(head.class_weights, setup.class_weights)
 
 

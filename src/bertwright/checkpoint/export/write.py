@@ -47,7 +47,6 @@ from bertwright.checkpoint.export.graph_files import (
 )
 from bertwright.checkpoint.export.padded import Graph, PaddedEncoder
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
-from bertwright.checkpoint.sources import read_tokenizer
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
@@ -107,11 +106,11 @@ def export(
     """
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)
-    refuse_source(out, loaded.folder)
+    refuse_source(out, loaded.opened.folder)
     system = system_of_config(loaded.config)
     require(runtime, *EXPORTERS)
     learner = loaded.learner.eval().requires_grad_(False)
-    tokenizer = read_tokenizer(loaded.folder, loaded.config)
+    tokenizer = loaded.opened.tokenizer
     pooling, texts = None, [*(SAMPLE if sample is None else sample)]
     graphs: list[Graph]
     if system.is_padded:
@@ -120,7 +119,7 @@ def export(
         if int8:
             _check_sample(texts, task)
         if padded.head is None and not layers:
-            pooling = sentence_transformers.read_defaults(loaded.folder)
+            pooling = loaded.opened.embedding
         facts = _facts_of_encoder(padded, learner)
     else:
         task, graphs = None, graphs_of(learner)
@@ -148,7 +147,7 @@ def export(
         for graph, path in zip(graphs, paths, strict=True):
             write_onnx(graph.eval(), path)
             finish_model(path, runtime, False)
-        model_folder.copy_tokenizer(loaded.folder, folder, facts["longest"])
+        model_folder.copy_tokenizer(loaded.opened.folder, folder, facts["longest"])
         _write_config(folder, loaded.config, facts["head"], task)
         if pooling is not None:
             sentence_transformers.write_defaults(folder, pooling, loaded.config.hidden_size)
@@ -185,7 +184,7 @@ def _of_encoder(
     loaded: checkpoint.Loaded, head: str | None, layers: Sequence[int]
 ) -> PaddedEncoder:
     """Return the graph of an encoder with the requested head, or of the requested layers."""
-    head = _head(head, loaded.learner, loaded.tasks, str(loaded.folder))
+    head = _head(head, loaded.learner, loaded.tasks, str(loaded.opened.folder))
     if layers and head is not None:
         raise ConfigError(f"layers are vectors; the head {head} has its own: leave one of them out")
     task = loaded.tasks.get(head) if head is not None else None

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertwright.checkpoint import checkpoint, sources
 from bertwright.checkpoint.huggingface.hub import FILES
+from bertwright.checkpoint.opened import open_model
 from bertwright.config.hub import PREFIX, id_of
 from bertwright.errors import BertwrightError, ConfigError, MissingExtra
 
@@ -60,10 +60,9 @@ def push(
     name = id_of(to)
     if name is None or not _ID.fullmatch(name):
         raise ConfigError(f"the repository is {to!r}; expected {PREFIX}ORG/NAME")
-    source = checkpoint.find_checkpoint(model)
-    folder = sources.folder_of(source)
-    checkpoint.verify_folder(folder)
-    sources.read_config(source)  # raises if Bertwright cannot read the model
+    opened = open_model(model)
+    folder = opened.folder
+    _ = opened.verified, opened.config  # raises if Bertwright cannot read the model
     found = sorted({path for pattern in FILES for path in folder.glob(pattern) if path.is_file()})
     files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in found}
     if not send:

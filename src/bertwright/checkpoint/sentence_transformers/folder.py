@@ -31,8 +31,6 @@ from bertwright.checkpoint.sentence_transformers.dense import (
 )
 from bertwright.config.vectors import SimilarityFunction, VectorConfig, poolings_of
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.models.load import system_of_folder
-from bertwright.models.word_vectors.model2vec import table_header
 from bertwright.storage.model_folder import (
     WEIGHTS,
     check_settings,
@@ -121,17 +119,18 @@ class EmbeddingDefaults:
         )
 
 
-def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
-    """Return how the vectors of a folder are computed; None if it is not a folder of
-    sentence-transformers.
+def read_defaults(root: Path, content: Mapping[str, Any], width: int) -> EmbeddingDefaults:
+    """Return how the vectors of a folder of sentence-transformers are computed.
+
+    Args:
+        root: the folder.
+        content: the content of its `config.json`.
+        width: the width of the encoder.
 
     Raises:
         DataError: a part or a setting is not supported, so that the vectors would differ.
         IntegrityError: a part is outside the folder.
     """
-    root = Path(folder)
-    if not is_one(root):
-        return None
     parts = _parts(root)
     kinds = [kind for kind, _ in parts]
     is_static, scaled = kinds[0] == _STATIC, kinds[-1] == "Normalize"
@@ -148,10 +147,10 @@ def read_defaults(folder: str | Path) -> EmbeddingDefaults | None:
         _check_normalize(parts[-1][1] / "config.json")
     dense = tuple(read_config(path) for kind, path in parts if kind == "Dense")
     if is_static:
-        width = table_header(root).shape[1]
         max_length, scaled = _read_static_settings(root, scaled)
     else:
-        max_length, width = read_max_length(root), _width_of(root, pooling)
+        max_length = read_max_length(root, content)
+        width *= len(poolings_of(pooling))
     width = _check_dense(width, dense)
     prompts, default, dimensions, similarity = _read_settings(root / SETTINGS_FILE)
     return EmbeddingDefaults(
@@ -336,18 +335,6 @@ def _check_normalize(path: Path) -> None:
             raise DataError(f"{short(key)} in {path} is {short(value)}; that is not read")
 
 
-def _width_of(transformer: Path, pooling: str) -> int:
-    """Return the width of the vectors after pooling.
-
-    Raises:
-        DataError: the model is of a kind that is not read.
-    """
-    path = transformer / "config.json"
-    content = read_json(path)
-    system = system_of_folder(content, path)
-    return system.spec(system.names.read_config(content, path)).width * len(poolings_of(pooling))
-
-
 def _check_dense(width: int, dense: tuple[Dense, ...]) -> int:
     """Return the width of vectors after dense layers.
 
@@ -384,15 +371,14 @@ def _read_static_settings(folder: Path, scaled: bool) -> tuple[int | None, bool]
     return length, scaled
 
 
-def read_max_length(transformer: Path) -> int:
+def read_max_length(transformer: Path, content: Mapping[str, Any]) -> int:
     """Return the maximum number of tokens of a text: `max_seq_length`, or else the tokenizer's
-    `model_max_length`, and at most the number of the model's positions.
+    `model_max_length`, and at most the number of positions in the content of `config.json`.
 
     Raises:
         DataError: a length is not a whole number, or a setting is not supported, so that the
             vectors would differ.
     """
-    config = read_json(transformer / "config.json")
     sizes, tokenizer = (
         read_json(transformer / name) if (transformer / name).is_file() else {}
         for name in (_SIZES, _TOKENIZER)
@@ -401,22 +387,22 @@ def read_max_length(transformer: Path) -> int:
     if tokenizer.get("truncation_side", "right") != "right":
         raise DataError(
             f"'truncation_side' in {transformer / _TOKENIZER} is "
-            f"{short(tokenizer['truncation_side'])}; long texts lose their end here, not their "
-            "start: take the key out if that is as well"
+            f"{short(tokenizer['truncation_side'])}; Bertwright truncates the end of "
+            "long texts, and this folder truncates the start. Remove the key to accept that"
         )
     if sizes.get("do_lower_case") and load_tokenizer(transformer).normalized("A") != "a":
         raise DataError(
             f"{transformer / _SIZES} wants texts in lower case before a tokenizer that tells "
             "cases apart; that is not read"
         )
-    room = _tokens(config, "max_position_embeddings", transformer / "config.json") or 512
+    room = _tokens(content, "max_position_embeddings", transformer / "config.json") or 512
     length = _tokens(sizes, "max_seq_length", transformer / _SIZES)
     if length is None:
         length = _tokens(tokenizer, "model_max_length", transformer / _TOKENIZER)
     return room if length is None else min(length, room)
 
 
-def _whole(content: dict[str, Any], key: str, path: Path, of: str, least: int = 1) -> int | None:
+def _whole(content: Mapping[str, Any], key: str, path: Path, of: str, least: int = 1) -> int | None:
     """Return a whole number in a file; None if the key is missing or null. Floats such as 1e30 are
     accepted, because tokenizers express with them that there is no limit."""
     value = content.get(key)
@@ -428,7 +414,7 @@ def _whole(content: dict[str, Any], key: str, path: Path, of: str, least: int = 
     return int(value)
 
 
-def _tokens(content: dict[str, Any], key: str, path: Path) -> int | None:
+def _tokens(content: Mapping[str, Any], key: str, path: Path) -> int | None:
     return _whole(content, key, path, "tokens", 3)
 
 

@@ -11,8 +11,6 @@ from torch import nn
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer, layer_of, read_layer
 from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
-    is_one,
-    read_defaults,
     write_defaults,
 )
 from bertwright.config.task import TaskConfig
@@ -67,10 +65,9 @@ def _dense_layers(task: TaskConfig, head: nn.Module) -> list[DenseLayer]:
     return layers
 
 
-def take_dense(folder: Path, head: nn.Module) -> None:
-    """Copy the dense layers in a folder, from which the encoder was loaded, into a new head, if
+def take_dense(defaults: EmbeddingDefaults | None, head: nn.Module) -> None:
+    """Copy the dense layers of the folder from which the encoder was loaded into a new head, if
     both have the same number of layers."""
-    defaults = read_defaults(folder) if is_one(folder) else None
     assert isinstance(head, SimilarityHead)
     if defaults is None or len(defaults.dense) != len(head.dense):
         return

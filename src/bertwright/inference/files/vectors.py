@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertwright.atomic import MANIFEST, disk_errors, sha256_file, sole_writer
-from bertwright.checkpoint.adapters import adapter_of
-from bertwright.checkpoint.checkpoint import find_checkpoint
+from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.config.values import differing_keys
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
@@ -72,7 +71,7 @@ def embed_file(
     embedder: Embedder,
     texts: Texts,
     out: Path,
-    model: str,
+    opened: Opened,
     *,
     dtype: Stored = "float32",
     tokens: bool = False,
@@ -86,7 +85,7 @@ def embed_file(
     """Write a vector for every text, in order.
 
     Args:
-        model: the path that the model was loaded from; a resumed run must have the same weights.
+        opened: the model on disk; a resumed run must have the same weights.
         tokens: write a vector for every token, with its offsets; `.jsonl` or `.parquet`.
         resume: continue an interrupted run; a finished file is checked.
         at_once: the most texts in memory; None: a number that is fast.
@@ -106,11 +105,11 @@ def embed_file(
     most, characters = AT_ONCE, CHARACTERS_AT_ONCE
     if tokens:
         most, characters = TOKENS_AT_ONCE, TOKENS_CHARACTERS_AT_ONCE
-    coder, key = Coder(dtype), _key(embedder, model, dtype, tokens)
+    coder, key = Coder(dtype), _key(embedder, opened, dtype, tokens)
     make_work: Callable[[], _Work] = partial(partial, _embed, embedder, tokens)
     if cluster is not None:
         most = min(most, ON_CLUSTER)
-        path = str(Path(find_checkpoint(model)).resolve())
+        path = str(opened.source.resolve())
         make_work = partial(_on_worker, path, embedder.config, settings or {}, key, dtype, tokens)
     counts = TextCounts(0, 0, 0, 0)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -199,25 +198,24 @@ def _on_worker(
     It is an error if the worker's model is not the one that `key` describes.
     """
     keep_freed_memory()  # Dask's workers return freed memory at once, which takes 1.3 times as long
-    embedder = load(model).embedder(config, **settings)
-    if differing := differing_keys(_key(embedder, model, dtype, tokens), key):
+    opened = open_model(model)
+    embedder = load(opened).embedder(config, **settings)
+    if differing := differing_keys(_key(embedder, opened, dtype, tokens), key):
         raise ConfigError(
             f"the workers have another model at {model}: it differs in {', '.join(differing)}"
         )
     return partial(_embed, embedder, tokens)
 
 
-def _key(embedder: Embedder, model: str, dtype: str, tokens: bool) -> dict[str, Any]:
+def _key(embedder: Embedder, opened: Opened, dtype: str, tokens: bool) -> dict[str, Any]:
     """Return everything that a row depends on, apart from its text."""
-    checkpoint = find_checkpoint(model)
-    adapter = adapter_of(checkpoint)
-    files = [adapter.config_file(checkpoint), *adapter.weight_files(checkpoint)]
+    files = [opened.config_file, *opened.weight_files]
     white, backend = embedder.whitening, embedder.backend
     dense = [layer.dense.activation.encode() for layer in embedder.dense]
     dense += [x.numpy().tobytes() for layer in embedder.dense for x in layer.tensors.values()]
     export = isinstance(backend, ExportedBackend) and backend.exported.folder / MANIFEST
     return {
-        "model": _digest([f"{path.name} {sha256_file(path)}\n".encode() for path in files]),
+        "model": _digest([f"{path.name} {opened.sha256(path)}\n".encode() for path in files]),
         "tokenizer": embedder.tokenizer.fingerprint,
         **asdict(embedder.config),
         "layers": list(embedder.layers),

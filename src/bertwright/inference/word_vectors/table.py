@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from bertwright.arrays import Float32s
-from bertwright.checkpoint import checkpoint, sources
+from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.config.vectors import VectorConfig
-from bertwright.errors import ConfigError, DataError, IntegrityError
+from bertwright.errors import ConfigError, IntegrityError
 from bertwright.inference.model import Model, load
 from bertwright.inference.vectors.words import WordTable, no_vector
 from bertwright.models.word_vectors import fasttext_file
@@ -26,7 +27,7 @@ from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.models.word_vectors.encoder import mean_rows
 from bertwright.models.word_vectors.files import is_vector_file, read_vectors
 from bertwright.models.word_vectors.subwords import buckets_of, word_units
-from bertwright.storage.model_folder import CONFIG, WEIGHTS, read_json
+from bertwright.storage.model_folder import WEIGHTS, read_json
 from bertwright.text.tokenizer.file_words import FILE_WORDS, UNKNOWN_ROW, spellings
 from bertwright.text.tokenizer.files import SPECIAL_TOKENS, read_vocab
 
@@ -53,29 +54,15 @@ def open_words(path: str | Path, layer: int | None = None, needed: Sequence[str]
     if is_vector_file(path):
         table = _of_fasttext(path) if fasttext_file.is_fasttext(path) else _of_file(path)
     else:
-        folder = checkpoint.find_checkpoint(path)
-        if _model_type(folder) not in STATIC:
-            return of_model(load(path), layer or 0, needed)
-        table = _mapped(folder)
+        opened = open_model(path)
+        _ = opened.verified
+        is_there = opened.config_file.is_file()
+        if not is_there or opened.content.get("model_type") not in STATIC:
+            return of_model(load(opened), layer or 0, needed)
+        table = _mapped(opened)
     if layer:
         raise ConfigError(f"--layer is {layer}, but {path} has one vector per word: leave it out")
     return table
-
-
-def _model_type(folder: Path) -> Any:
-    """Return the `model_type` of a folder, or None if it has no `config.json`.
-
-    Raises:
-        IntegrityError: `config.json` is not the one that was saved.
-        DataError: `config.json` is not a JSON object.
-    """
-    if not (folder / CONFIG).is_file():
-        return None
-    try:
-        return read_json(folder / CONFIG).get("model_type")
-    except DataError:
-        checkpoint.verify_folder(folder)
-        raise
 
 
 def _of_file(path: Path) -> WordTable:
@@ -142,15 +129,14 @@ def of_model(model: Model, layer: int, needed: Sequence[str] = ()) -> WordTable:
     return WordTable(words, np.concatenate(parts), unseen)
 
 
-def _mapped(folder: Path) -> WordTable:
-    """Return the table of one of our folders, verified as `load` does and memory-mapped.
+def _mapped(opened: Opened) -> WordTable:
+    """Return the memory-mapped table of one of our folders.
 
     Only the rows that are used are read into memory. fastText computes vectors of other words from
     their character n-grams.
     """
-    checkpoint.verify_folder(folder)
-    config = sources.read_config(folder)
-    checkpoint.plan(folder, config)  # checks the names, shapes and types of the tensors
+    folder, config = opened.folder, opened.config
+    checkpoint.plan(opened)  # checks the names, shapes and types of the tensors
     if not (folder / "vocab.txt").is_file():
         raise IntegrityError(f"{folder} has no vocab.txt, which its model was saved with")
     words = list(read_vocab(folder / "vocab.txt"))

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint import checkpoint, find
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.run import RunConfig
@@ -86,7 +86,7 @@ def train(
     held_out = [record for record in records if record["split"] == "dev"]
     return {
         "model": rung.model,
-        "parameters": numbers_of(checkpoint.load(checkpoint.find_checkpoint(out)).learner),
+        "parameters": numbers_of(checkpoint.load(find.find_checkpoint(out)).learner),
         "tokens": tokens,
         "seconds": seconds,
         "tokens_per_second": tokens / max(seconds, 1e-9),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import atomic_folder, write_manifest
-from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.sources import read_length
+from bertwright.checkpoint import checkpoint, find
+from bertwright.checkpoint.opened import Opened
 from bertwright.checkpoint.task_heads import task_content
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
@@ -95,7 +95,7 @@ def figures(
 def save(
     run: Path,
     learner: Learner,
-    tokenizer_folder: Path,
+    opened: Opened,
     results: Mapping[str, Any],
     setups: Sequence[TaskSetup],
     best: SeedRun,
@@ -112,17 +112,17 @@ def save(
                 line |= prediction.as_dict()
                 file.write(json.dumps(values.plain(line), ensure_ascii=False) + "\n")
     system = system_of_config(learner.encoder.config)
-    length = read_length(tokenizer_folder, learner.encoder.spec.max_length)
+    length = opened.max_length
     if length is not None:
         length = max(length, *(setup.task.max_length for setup in setups))
     environment = json.loads((run / ENVIRONMENT).read_text(encoding="utf-8"))
-    folder = run / checkpoint.CHECKPOINTS / f"step-{best.step:08d}"
+    folder = run / find.CHECKPOINTS / f"step-{best.step:08d}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with atomic_folder(folder, overwrite=True) as partial:
         checkpoint.save(
             partial,
             learner,
-            tokenizer_folder,
+            opened.folder,
             card(
                 results,
                 environment,
@@ -135,7 +135,7 @@ def save(
             trained_length=length,
         )
         write_manifest(partial, {"format": 1, "step": best.step})
-    checkpoint.write_latest(run, folder.name)
+    find.write_latest(run, folder.name)
     return folder
 
 

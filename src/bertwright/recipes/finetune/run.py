@@ -21,9 +21,8 @@ import torch
 
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.sentence_transformers.folder import read_defaults
+from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.checkpoint.sentence_transformers.vectors import take_dense
-from bertwright.checkpoint.sources import read_config, read_length, read_tokenizer
 from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.finetune import FinetuneConfig, rates_of
 from bertwright.errors import ConfigError, Interrupted
@@ -108,18 +107,17 @@ def finetune(
         else:
             stack.enter_context(run_folder.alone(run))
             run_folder.refuse_other_folder(run, overwrite)
-        folder = checkpoint.find_checkpoint(config.model)
-        refuse_source(run, folder)
-        encoder = checkpoint.load(folder).learner.encoder
+        opened = open_model(config.model)
+        refuse_source(run, opened.source)
+        encoder = checkpoint.load(opened).learner.encoder
         spec = encoder.spec
         spec.require_vectors()
-        tokenizer = read_tokenizer(folder, read_config(folder))
-        tokenizer = spell_unknown_words(tokenizer, encoder)
-        trained = read_length(folder, spec.max_length)
+        tokenizer = spell_unknown_words(opened.tokenizer, encoder)
+        trained = opened.max_length
         config = replace(config, transfer=transfer_of(config, spec, tasks))
         fitted = layers_of(config, spec) if is_fitted(config, tasks) else None
         makes_vectors = any(kind_of(task.kind).vectors for task in tasks)
-        vectors = read_defaults(folder) if makes_vectors and folder.is_dir() else None
+        vectors = opened.embedding if makes_vectors else None
         setups = [
             set_up(task, config, tokenizer, spec, say, trained, fitted, vectors) for task in tasks
         ]
@@ -131,7 +129,7 @@ def finetune(
         epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
         named = rates_of(config.learning_rate)
         rate = named[0] if named else usual_rate(config, spec.width)
-        learner = new_learner(folder, config, setups, config.seed)
+        learner = new_learner(opened, config, setups, config.seed)
         parameters = sum(p.numel() for p in learner.encoder.parameters())
         if config.learning_rate == "auto":
             rate = fixed_rate(config, spec, parameters)
@@ -153,7 +151,7 @@ def finetune(
         else:
             config = replace(config, learning_rate=rate)
         if plan is not None:
-            key = key_of(folder, requested, setups)
+            key = key_of(opened.folder, requested, setups)
             tried = read_tried(run, key) if ranks.world_size == 1 else {}
         if ranks.is_first:
             environment = run_folder.environment(ranks, precision, peak)
@@ -166,7 +164,7 @@ def finetune(
         if ranks.is_first and config.baselines is not False:
             _untuned(baselines, setups, learner, hardware, say)
         seeds = _Seeds(
-            folder, config, setups, run, hardware, fitted is not None, say, on_progress, on_log
+            opened, config, setups, run, hardware, fitted is not None, say, on_progress, on_log
         )
         seeds.plan, seeds.tried, seeds.key = plan, tried, key
         runs, diverged, interrupted = seeds.train()
@@ -187,9 +185,9 @@ def finetune(
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
             # With frozen features, all seeds share the encoder of the first seed.
-            learner = new_learner(folder, config, setups, config.seed)
+            learner = new_learner(opened, config, setups, config.seed)
             learner.load_state_dict(best.state, strict=config.transfer != "features")
-            task_results.save(run, learner, folder, results, setups, best)
+            task_results.save(run, learner, opened, results, setups, best)
         if interrupted is not None:
             raise Interrupted(
                 interrupted.exit_code - 128,
@@ -200,11 +198,11 @@ def finetune(
 
 
 def new_learner(
-    folder: Path, config: FinetuneConfig, setups: Sequence[TaskSetup], seed: int
+    opened: Opened, config: FinetuneConfig, setups: Sequence[TaskSetup], seed: int
 ) -> Learner:
     """Return the learner that a seed starts from: the checkpoint's encoder with new heads."""
     generator = torch.Generator().manual_seed(seed)
-    architecture = read_config(folder)
+    folder, architecture = opened.folder, opened.config
     dropout: dict[str, Any] = {
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.attention_dropout,
@@ -225,7 +223,7 @@ def new_learner(
         )
     if any(kind_of(task.kind).generates for task in tasks.values()):
         system_that(continues_texts, architecture, "generation")
-    loaded = checkpoint.load(folder, auxiliary, generator, architecture, tasks=tasks)
+    loaded = checkpoint.load(opened, auxiliary, generator, architecture, tasks=tasks)
     learner = loaded.learner
     spell_unknown_words(setups[0].train.tokenizer, learner.encoder)
     learner.auxiliary = auxiliary
@@ -241,10 +239,10 @@ def new_learner(
             # Start from the head that predicted tokens in pre-training, or from a new one.
             name = "next_token" if learner.encoder.spec.causal else "masked_lm"
             new = torch.Generator().manual_seed(seed)
-            pretrained = checkpoint.load(folder, [name], new).learner.objectives[name]
+            pretrained = checkpoint.load(opened, [name], new).learner.objectives[name]
             head.load_state_dict(pretrained.state_dict(), strict=False)
         if kind.vectors and is_new:
-            take_dense(folder, head)
+            take_dense(opened.embedding, head)
         if is_new:
             assert isinstance(head, Head)
             kind.start(head, setup.train.examples)
@@ -264,7 +262,7 @@ def _cost(setups: Sequence[TaskSetup], config: FinetuneConfig, ranks: int) -> fl
 class _Seeds:
     """The seeds of a run, which are trained one after the other."""
 
-    folder: Path
+    opened: Opened
     config: FinetuneConfig
     setups: list[TaskSetup]
     run: Path
@@ -299,7 +297,7 @@ class _Seeds:
             if self.fitted:
                 fitting = self._read_vectors()
             elif self.config.transfer == "features":
-                learner = new_learner(self.folder, self.config, self.setups, self.config.seed)
+                learner = new_learner(self.opened, self.config, self.setups, self.config.seed)
                 self.say("encoding all examples once: the features are frozen")
                 file = Path(temporary) / "table"
                 features = tabulate(learner, self.setups, self.hardware, file, self.on_progress)
@@ -358,7 +356,7 @@ class _Seeds:
         features: tuple[FeatureTable, list[TaskSetup]] | None,
     ) -> Learner:
         """Return the learner that a seed starts from; with `features`, they replace its encoder."""
-        learner = new_learner(self.folder, self.config, setups, seed)
+        learner = new_learner(self.opened, self.config, setups, seed)
         if features is None:
             return learner
         heads = {n: h for n, h in learner.objectives.items() if isinstance(h, Objective)}
@@ -366,7 +364,7 @@ class _Seeds:
 
     def _read_vectors(self) -> Fitting:
         """Encode all training examples once, and return the vectors on which heads are fitted."""
-        learner = new_learner(self.folder, self.config, self.setups, self.config.seed)
+        learner = new_learner(self.opened, self.config, self.setups, self.config.seed)
         learner = learner.to(self.hardware.ranks.device).eval()
         self.say("the encoder is frozen: its vectors of all examples are computed once")
         seed, progress = self.config.seed, self.on_progress

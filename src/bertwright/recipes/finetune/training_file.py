@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bertwright.atomic import sha256_file
-from bertwright.checkpoint.checkpoint import CHECKPOINTS
+from bertwright.checkpoint.find import CHECKPOINTS
 from bertwright.config.finetune import TaskFilesConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.values import from_dict, keys_of

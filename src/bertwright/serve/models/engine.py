@@ -28,18 +28,11 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s
-from bertwright.atomic import sha256_file
-from bertwright.checkpoint.adapters import adapter_of
-from bertwright.checkpoint.checkpoint import (
-    CARD,
-    CHECKPOINTS,
-    find_checkpoint,
-    look_up_checkpoint,
-    plan,
-)
+from bertwright.checkpoint.checkpoint import CARD, plan
+from bertwright.checkpoint.find import CHECKPOINTS, look_up_place
+from bertwright.checkpoint.opened import Opened
 from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
 from bertwright.checkpoint.sentence_transformers.folder import folders_of
-from bertwright.checkpoint.sources import folder_of, read_config, read_tokenizer
 from bertwright.checkpoint.task_heads import HEADS
 from bertwright.config.hub import PREFIX
 from bertwright.config.vectors import VectorConfig, VectorPrecision
@@ -156,10 +149,10 @@ class Engine:
         self.top, self.longest = self.spec.depth, self.spec.max_length or WHOLE
         self.vector_tokens = min(self.default.max_length or self.longest, self.longest)
         """The most tokens that a vector is made from, of a text that is not read in windows."""
-        place = model.folder or Path(self.runner.name)
-        self.sha256 = weights_digest(place, self.dense)
+        assert model.opened is not None
+        self.sha256 = weights_digest(model.opened, self.dense)
         self.loaded = int(time.time())
-        self.examples = examples_of(folder_of(place))
+        self.examples = examples_of(model.opened.folder)
         self.damages: dict[str, str] = {}
         """Newer checkpoints of its run that were skipped: name -> what is damaged."""
         self.backend: Backend = PlainBackend(self.runner.encoder, WHOLE)
@@ -366,10 +359,9 @@ def check_folder(folder: str) -> None:
     """
     if not folder.startswith(PREFIX):
         with readable(folder):
-            place, _ = look_up_checkpoint(folder)
-            config = read_config(place)
-            plan(place, config)
-            read_tokenizer(folder_of(place), config)
+            opened = Opened(look_up_place(folder))
+            plan(opened)
+            _ = opened.tokenizer
 
 
 def load_engine(
@@ -385,11 +377,11 @@ def load_engine(
         BertwrightError: it cannot be read, or its numbers are wrong.
     """
     with readable(folder):
-        place, damaged = look_up_checkpoint(folder)  # `latest` may be another checkpoint later
-        before = _stamps(place)
-        model = load(place, device, exported=exported)
+        opened = Opened(look_up_place(folder))  # `latest` may be another checkpoint later
+        before = _stamps(opened)
+        model = load(opened, device, exported=exported)
         engine = Engine(name, folder, model)
-        engine.damages = damaged
+        engine.damages = dict(opened.place.damages)
         # compared up to the top, as every layer is served
         own = engine.default
         compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
@@ -401,7 +393,7 @@ def load_engine(
                 chosen.batch_tokens = WHOLE
             engine.backend = chosen
             engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
-        if _stamps(place) != before:
+        if _stamps(opened) != before:
             changed = f"{folder} was changed while it was loaded"
             raise BertwrightError(f"{changed}; load it once it is whole")
         if model.spec.has_vectors:
@@ -409,29 +401,28 @@ def load_engine(
         return engine
 
 
-def weights_digest(folder: str | Path, dense: Sequence[DenseLayer] = ()) -> str:
+def weights_digest(opened: Opened, dense: Sequence[DenseLayer] = ()) -> str:
     """Return the SHA-256 of the weights of a model: of its one file, or of the names and digests of
     several files."""
-    place = find_checkpoint(folder)
-    files = _weights(place, dense)
+    files = _weights(opened, dense)
     if len(files) == 1:
-        return sha256_file(files[0])
-    names = [Path(os.path.relpath(path, folder_of(place))).as_posix() for path in files]
-    lines = [f"{sha256_file(path)}  {name}\n" for path, name in zip(files, names, strict=True)]
+        return opened.sha256(files[0])
+    names = [path.relative_to(opened.folder).as_posix() for path in files]
+    lines = [f"{opened.sha256(path)}  {name}\n" for path, name in zip(files, names, strict=True)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _weights(place: Path, dense: Sequence[DenseLayer] = ()) -> list[Path]:
+def _weights(opened: Opened, dense: Sequence[DenseLayer] = ()) -> list[Path]:
     """Return the files of the weights of a model: of the encoder, heads and dense layers."""
-    heads = folder_of(place) / HEADS
+    heads = opened.folder / HEADS
     more = [heads] if heads.is_file() else []
-    files = sorted([*adapter_of(place).weight_files(place), *more])
+    files = sorted([*opened.weight_files, *more])
     return files + [x.dense.folder / WEIGHTS for x in dense]
 
 
-def _stamps(place: Path) -> set[tuple[Path, int, int, int]]:
+def _stamps(opened: Opened) -> set[tuple[Path, int, int, int]]:
     """Return values that change if a file that a model is read from is written or replaced."""
-    beside = [path for folder in folders_of(folder_of(place)) for path in folder.iterdir()]
+    beside = [path for folder in folders_of(opened.folder) for path in folder.iterdir()]
     read = [path for path in beside if path.suffix in (".json", ".txt", ".safetensors")]
-    files = {path: path.stat() for path in {*_weights(place), *read}}
+    files = {path: path.stat() for path in {*_weights(opened), *read}}
     return {(path, x.st_ino, x.st_size, x.st_mtime_ns) for path, x in files.items()}
