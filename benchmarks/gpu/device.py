@@ -283,10 +283,13 @@ def plain_attention(
     causal: bool = False,
     prefix: int | None = None,
     reach: int = -1,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Attention of one sequence by its formula: q `[T, A, D]`, k and v `[S, A, D]` -> `[T, A, D]`;
-    with `prefix`, all see the first so many keys; with `reach` of 0 or more, those so near."""
+    with `prefix`, all see the first so many keys; with `reach` of 0 or more, those so near; `bias`
+    `[A, T, S]` is added to the scores."""
     scores = torch.einsum("tad,sad->ats", q, k) * q.shape[2] ** -0.5
+    scores = scores if bias is None else scores + bias
     if causal or prefix is not None:
         last = torch.arange(len(q), device=q.device) + len(k) - len(q)
         last = last if prefix is None else last.clamp(min=prefix - 1)
@@ -303,18 +306,18 @@ def rehearse_flash() -> FlashStandIn:
     """Let the model's attention call the stand-in where CUDA would call the kernel."""
     from torch.nn.attention import varlen
 
-    from bertwright.nn.transformer import attention
+    from bertwright.nn.transformer import flash
 
     stand_in = FlashStandIn()
 
     def takes(q: Tensor) -> bool:
         low = q.dtype in (torch.bfloat16, torch.float16)
-        return low and q.shape[2] % 8 == 0 and q.shape[2] <= attention.FLASH_WIDTH
+        return low and q.shape[2] % 8 == 0 and q.shape[2] <= flash.FLASH_WIDTH
 
     def varlen_attn(*args: Any, window_size: tuple[int, int] = (-1, -1)) -> Tensor:
         return stand_in(*args, window_size=window_size)
 
-    attention.takes_flash = takes
+    flash.takes_flash = takes
     varlen.varlen_attn = varlen_attn  # type: ignore[assignment]
-    attention._has_windows.cache_clear()
+    flash.has_windows.cache_clear()
     return stand_in

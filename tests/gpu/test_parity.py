@@ -36,8 +36,8 @@ from bertwright.nn.features import pool
 from bertwright.nn.layers.dropout import drop
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer import attention
-from bertwright.nn.transformer.attention import attend, attend_locally, attend_packed
+from bertwright.nn.transformer import flash
+from bertwright.nn.transformer.attention import attend
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.loop import Trainer
@@ -75,11 +75,11 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
         # else cuDNN computes LSTMs and convolutions of float32 in TF32, with 10 bits of a fraction
         patch.setattr(torch.backends.cudnn, "allow_tf32", False)
         if request.param == "cpu":
-            patch.setattr(attention, "takes_flash", attention.takes_flash)
+            patch.setattr(flash, "takes_flash", flash.takes_flash)
             patch.setattr(varlen, "varlen_attn", varlen.varlen_attn)
             rehearse_flash()  # undone with the patch
         yield torch.device(request.param)
-    attention._has_windows.cache_clear()
+    flash.has_windows.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -132,14 +132,14 @@ def test_attention_of_every_kind_is_the_formula(
         wanted = torch.autograd.grad(expected, exact, upstream.double())
         there = [x.to(device).requires_grad_() for x in (q, keys, values)]
         queries = Sequences(LENGTHS, device, prefixes)
-        of_keys = queries if lengths is LENGTHS else Sequences(lengths, device)
         if kind == "local":
-            found = attend_locally([torch.stack(there, 1)], queries, reach)
+            found = attend([torch.stack(there, 1)], queries, reach=reach)
         elif lengths is LENGTHS:
-            found = attend_packed([torch.stack(there, 1)], queries, causal=causal)
+            found = attend([torch.stack(there, 1)], queries, causal=causal)
         else:
-            there_q, there_k, there_v = there
-            found = attend(there_q, there_k, there_v, queries, of_keys, causal=causal)
+            there_q, *there_kv = (x[:, None] for x in there)
+            of_keys = Sequences(lengths, device)
+            found = attend([there_q, torch.cat(there_kv, 1)], queries, of_keys, causal=causal)
         given = torch.autograd.grad(found, there, upstream.to(found))
         errors[kind] = relative_error(found, expected)
         pairs = zip("qkv", given, wanted, strict=True)
@@ -178,7 +178,7 @@ def test_dropout_keeps_the_mean_and_has_its_gradient(device: torch.device) -> No
     sequences = Sequences([64] * 16, device)
     qkv = torch.zeros(1024, 3 * 64, device=device)
     qkv[:, 128:] = 1.0
-    attended = attend_packed([qkv.view(1024, 3, 4, -1)], sequences, dropout=0.1)
+    attended = attend([qkv.view(1024, 3, 4, -1)], sequences, dropout=0.1)
     errors["mean of attention"] = abs(float(attended.mean()) - 1)
     assert_within(errors, 0.02)
 

@@ -213,7 +213,7 @@ def test_dropout_stands_where_theirs_stands(
             assert module.p == share
             return x * (rows.pack(last)[batch.words] if kind == "tags" else last)
 
-        monkeypatch.setattr("bertwright.nn.transformer.attention.drop", probabilities)
+        monkeypatch.setattr("bertwright.nn.transformer.blocks.drop", probabilities)
         monkeypatch.setattr(Dropout, "forward", forward)
 
     monkeypatch.setattr(nn.functional, "dropout", for_theirs)

@@ -188,7 +188,7 @@ def test_dropout_stands_where_theirs_stands(
     expected.loss.backward()
     assert (expected.loss - expected_loss).abs() > 1e-3
     probabilities, forward = masks.for_ours(batch.masked_positions)
-    monkeypatch.setattr("bertwright.nn.transformer.attention.drop", probabilities)
+    monkeypatch.setattr("bertwright.nn.transformer.blocks.drop", probabilities)
     monkeypatch.setattr(Dropout, "forward", forward)
     losses = learner(batch)
     total = sum(loss.total / loss.count for loss in losses.values())

@@ -46,7 +46,7 @@ from bertwright.models.transformer.encoder import TransformerDecoder
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.outputs.translation import Translation
-from bertwright.nn.transformer.attention import heads_of
+from bertwright.nn.transformer.cache import heads_of
 from bertwright.nn.transformer.layers import DecoderLayer
 from bertwright.nn.transformer.stack import Stack
 

@@ -37,7 +37,9 @@ from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.sequences import BatchCache
-from bertwright.nn.transformer.attention import SelfAttention, attend_rows, split
+from bertwright.nn.transformer.attention import SelfAttention
+from bertwright.nn.transformer.blocks import split
+from bertwright.nn.transformer.cache import attend_rows
 from bertwright.nn.transformer.stack import Stack
 from bertwright.tasks.catalogue import kind_of
 

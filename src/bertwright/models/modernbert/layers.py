@@ -16,7 +16,6 @@ queries and of its keys.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -25,8 +24,8 @@ from torch import Tensor, nn
 
 from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.nn.layers.dropout import Dropout
-from bertwright.nn.sequences import Located, Sequences
-from bertwright.nn.transformer.attention import SelfAttention, attend_locally
+from bertwright.nn.sequences import Located
+from bertwright.nn.transformer.attention import SelfAttention
 from bertwright.nn.transformer.layers import TransformerLayer
 
 
@@ -70,7 +69,6 @@ class RotaryAttention(SelfAttention):
         wide = config.is_global(number)
         self.theta = config.global_rope_theta if wide else config.local_rope_theta
         self.reach = None if wide else config.local_attention // 2
-        """The largest distance of a key from its query; None: there is no limit."""
 
     def parts(
         self, qkv: Tensor, sequences: Located, positions: Tensor | None = None
@@ -82,20 +80,6 @@ class RotaryAttention(SelfAttention):
         cosines, sines = sequences.once(key, lambda: self._angles(places, size))
         rotated: Tensor = Rotation.apply(rows[:, :2], cosines, sines)  # type: ignore[no-untyped-call]
         return [rotated, rows[:, 2:]]
-
-    @property
-    def bias_key(self) -> Hashable:
-        return self.reach
-
-    def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor | None:
-        if self.reach is None:
-            return None
-        hidden = (keys - queries[:, None]).abs() > self.reach  # [T, S]
-        return torch.zeros(1, *hidden.shape, device=keys.device).masked_fill_(hidden, -torch.inf)
-
-    def attend(self, parts: list[Tensor], sequences: Sequences) -> Tensor:
-        reach = sequences.longest if self.reach is None else self.reach
-        return attend_locally(parts, sequences, reach, self.dropout if self.training else 0.0)
 
     def _angles(self, positions: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Return the cosines and sines of the angles of positions `[N]`, `[N, 1, 1, D / 2]` each:

@@ -23,8 +23,7 @@ Letters: N tokens, H hidden, A heads, T and S tokens of a sequence of queries an
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,10 +44,9 @@ from bertwright.models.bert.system import BERT
 from bertwright.models.catalogue import MODELS
 from bertwright.models.mpnet.config import MpnetConfig
 from bertwright.models.system import System
-from bertwright.nn.sequences import Inputs, Sequences
-from bertwright.nn.transformer.attention import SelfAttention, attend_by_distance
+from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer.embeddings import make_table
-from bertwright.nn.transformer.layers import layers_of
+from bertwright.nn.transformer.layers import TransformerLayer, layers_of
 
 PADDING = 1
 """The id of the token that does not count as a position, and the row of its position embedding."""
@@ -65,41 +63,17 @@ def bin_of(distances: Tensor) -> Tensor:
     return torch.where(away < single, away, large) + half * (distances > 0)
 
 
-class RelativeAttention(SelfAttention):
-    """Attention with the bias of a table that all layers share."""
-
-    def __init__(self, *sizes: Any, table: nn.Embedding) -> None:
-        """Build the attention; `sizes` are the arguments of `SelfAttention`."""
-        super().__init__(*sizes)
-        # A tuple hides the table from `parameters()`: it is a parameter of the embeddings.
-        self.table = (table,)
-
-    def attend(self, parts: list[Tensor], sequences: Sequences) -> Tensor:
-        longest = sequences.longest
-        distances = torch.arange(1 - longest, longest, device=sequences.device)
-        values = self._bias_at(distances)  # [A, 2 T - 1]
-        bias = values.unfold(1, longest, 1).flip(1)  # [A, T, T]: row i begins at the distance -i
-        return attend_by_distance(parts, sequences, bias, self.dropout if self.training else 0.0)
-
-    @property
-    def bias_key(self) -> Hashable:
-        return id(self.table[0])
-
-    def bias_between(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return self._bias_at(keys - queries[:, None])
-
-    def _bias_at(self, distances: Tensor) -> Tensor:
-        """Return the bias of each head at distances of any shape `[...]`, `[A, ...]`."""
-        bias: Tensor = self.table[0](bin_of(distances))
-        return bias.movedim(-1, 0)
-
-
 class MpnetEmbeddings(BertEmbeddings):
     """The normalized sum of token and position embeddings, and the table of distances."""
 
     def __init__(self, config: MpnetConfig) -> None:
         super().__init__(config)
         self.distance = make_table(BINS, config.num_attention_heads, config.initializer_range)
+
+    def bias_at(self, distances: Tensor) -> Tensor:
+        """Return the bias of each head at distances of any shape `[...]`, `[A, ...]`."""
+        bias: Tensor = self.distance(bin_of(distances))
+        return bias.movedim(-1, 0)
 
 
 class Mpnet(Bert):
@@ -111,8 +85,11 @@ class Mpnet(Bert):
         return MpnetEmbeddings(config)
 
     def make_layers(self, config: MpnetConfig) -> nn.ModuleList:
-        attention = partial(RelativeAttention, table=self.embeddings.distance)
-        return layers_of(config, attention=attention)
+        layers = layers_of(config)
+        for layer in layers:
+            assert isinstance(layer, TransformerLayer)
+            layer.attention.bias_at = self.embeddings.bias_at
+        return layers
 
     def embed(self, inputs: Inputs) -> Tensor:
         sequences, ids = inputs.sequences, inputs.ids

@@ -155,7 +155,7 @@ class TransformerDecoder(nn.Module):
             return sequences.padded(x).transpose(1, 2).contiguous()  # [R, A, S, D]
 
         layers = cast("list[DecoderLayer]", list(self.layers))
-        parts = [layer.cross_attention.keys_values(memory.last) for layer in layers]
+        parts = [layer.cross_attention.keys_values(memory.last).unbind(1) for layer in layers]
         source = tuple((of_rows(k), of_rows(v)) for k, v in parts)
         bias = sequences.bias(memory.last)
         owners = torch.arange(sequences.count)

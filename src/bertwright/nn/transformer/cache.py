@@ -23,14 +23,8 @@ from torch import Tensor
 
 from bertwright.nn.host import send, send_numbers
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer.attention import (
-    SelfAttention,
-    attend,
-    attend_rows,
-    neighbours,
-    row_bias,
-    split,
-)
+from bertwright.nn.transformer.attention import SelfAttention, attend
+from bertwright.nn.transformer.blocks import neighbours, row_bias, split
 
 SPARE = 64
 """The number of tokens by which the capacity grows."""
@@ -105,8 +99,8 @@ class KeyValueCache:
         q = split(parts)[0]
         rows = [self.store[layer, :, n, :, :length] for n, length in enumerate(self.lengths)]
         if attention.bias_between(positions[:1], positions[:1]) is None:
-            k, v = torch.cat(rows, 2).transpose(1, 2).unbind(0)  # [M, A, D]
-            return attend(q, k, v, sequences, keys, causal=True)
+            keys_values = torch.cat(rows, 2).permute(2, 0, 1, 3)  # [M, 2, A, D]
+            return attend([q[:, None], keys_values], sequences, keys, causal=True)
         each_q, each_positions = (torch.split(x, sequences.lengths) for x in (q, positions))
         each = zip(each_q, each_positions, rows, strict=True)
         return torch.cat([_attend_one(attention, own, at, *row) for own, at, row in each])
@@ -188,6 +182,39 @@ def _attend_one(
     assert bias is not None
     bias = bias.to(q.dtype).masked_fill(later, -torch.inf)
     return attend_rows(q.transpose(0, 1)[None], keys[None], values[None], bias)[0]
+
+
+def attend_rows(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Compute attention over rows of one length, as in a cache of keys and values.
+
+    It uses plain products. With one or few queries, a fused kernel takes up to six times as long on
+    a CPU, and on a GPU cuDNN plans it again for each number of keys. With one query in bfloat16 on
+    a CPU, `K q` is twice as fast as `q K^T`.
+
+    Args:
+        q: `[B, A, T, D]`.
+        k: `[B, A, S, D]`.
+        v: `[B, A, S, D]`.
+        bias: added to the scores `[B, A, T, S]`.
+
+    Returns:
+        `[B, T, A D]`.
+    """
+    shape = q.shape
+    q, k, v = (x.flatten(0, 1) for x in (q * shape[3] ** -0.5, k, v))
+    if q.dtype == torch.bfloat16 and not q.is_cuda and shape[2] == 1:
+        scores = torch.bmm(k, q.transpose(1, 2)).transpose(1, 2)
+    else:
+        scores = torch.bmm(q, k.transpose(1, 2))
+    if bias is not None:
+        scores = (scores.view(*shape[:3], -1) + bias).flatten(0, 1)
+    return torch.bmm(scores.softmax(2), v).view(shape).transpose(1, 2).flatten(2)
+
+
+def heads_of(x: Tensor, heads: int, parts: int) -> list[Tensor]:
+    """Split queries, keys or values `[B, T, parts H]` by head -> `[B, A, T, D]` each."""
+    rows = x.view(x.shape[0], x.shape[1], parts, heads, -1)
+    return list(rows.permute(2, 0, 3, 1, 4).unbind(0))
 
 
 def _with_capacity(store: Tensor, tokens: int, spare: int = 0) -> Tensor:

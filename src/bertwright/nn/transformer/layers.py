@@ -19,13 +19,8 @@ from torch import Tensor, nn
 
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer.attention import (
-    Attend,
-    CrossAttention,
-    SelfAttention,
-    attend_rows,
-    heads_of,
-)
+from bertwright.nn.transformer.attention import Attend, CrossAttention, SelfAttention
+from bertwright.nn.transformer.cache import attend_rows, heads_of
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -68,10 +63,9 @@ class TransformerLayer(nn.Module):
         eps: float,
         causal: bool = False,
         pre_norm: bool = False,
-        attention: Callable[..., SelfAttention] = SelfAttention,
     ) -> None:
         super().__init__()
-        self.attention = attention(hidden_size, heads, attention_dropout, causal)
+        self.attention = SelfAttention(hidden_size, heads, attention_dropout, causal)
         self.attention_norm = nn.LayerNorm(hidden_size, eps=eps)
         self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
         self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=eps)
@@ -125,7 +119,7 @@ class TransformerLayer(nn.Module):
 
 
 def layers_of(
-    config: Any, kind: type[TransformerLayer] = TransformerLayer, **more: Any
+    config: Any, kind: type[TransformerLayer] = TransformerLayer, **more: bool
 ) -> nn.ModuleList:
     """Return the layers of a configuration. If they are pre-norm, the last one ends with a norm."""
     layers = [
