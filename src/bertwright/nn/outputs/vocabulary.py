@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from bertwright.nn.objective import Loss
 from bertwright.nn.outputs.output import vocabulary_loss
-from bertwright.nn.outputs.transform import Transform
+from bertwright.nn.outputs.transform import DenseNorm, Transform
 from bertwright.nn.products import product
-from bertwright.nn.transformer.layers import ACTIVATIONS
 
 
 class VocabularyOutput(nn.Module):
@@ -48,10 +47,8 @@ class VocabularyOutput(nn.Module):
         self.transform: nn.Linear | None = None
         self.norm: nn.LayerNorm | None = None
         if transform is not None:
-            output = transform.output or transform.width
-            self.transform = nn.Linear(transform.width, output, transform.bias)
-            self.norm = nn.LayerNorm(output, eps=transform.eps, bias=transform.bias)
-            self._activation = ACTIVATIONS[transform.activation]
+            made = DenseNorm(transform)  # its parts are called `transform` and `norm` in files
+            self.transform, self.norm, self._activation = made.dense, made.norm, made.activation
         # A tuple hides the table from `parameters()`: it stays a parameter of the encoder alone.
         self._tied: tuple[nn.Embedding, ...] = () if embeddings is None else (embeddings,)
 
