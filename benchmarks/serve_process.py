@@ -31,12 +31,15 @@ def make_texts(path: str | None, count: int = 2000) -> list[str]:
 class Server:
     """A server of ours in a process of its own, or one that runs already."""
 
+    PROGRAM: tuple[str, ...] = ("-m", "bertwright")
+    """What Python runs."""
+
     def __init__(self, args: argparse.Namespace, *words: str) -> None:
         self.url, self.process = args.url, None
         if self.url:
             return
         self.log = tempfile.NamedTemporaryFile("w+b", suffix=".log")  # noqa: SIM115
-        command = [sys.executable, "-m", "bertwright", "serve", "--model", f"m={args.model}"]
+        command = [sys.executable, *self.PROGRAM, "serve", "--model", f"m={args.model}"]
         command += ["--port", "0", "--no-log-requests", "--precision", args.precision, *words]
         self.begun = time.monotonic()
         self.process = subprocess.Popen(command, stderr=self.log)
