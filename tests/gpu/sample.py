@@ -115,7 +115,7 @@ def tiny_run(system: str, folder: Path) -> TinyRun:
     trained = "bert" if system in READ else system
     over: dict[str, Any] = {"architecture": RUNS[trained]}
     if system in READ:
-        over["instances"] = {"objectives": "mlm"}
+        over["instances"] = {"objectives": "mlm", "sequence_length": 32}
     return TinyRun(config_of(trained, shards.folder, folder / "run", **over), shards, system)
 
 
