@@ -18,6 +18,7 @@ from torch import Tensor
 from bertwright.checkpoint.export.exported import Exported
 from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import ConfigError, DataError
+from bertwright.inference.backends import agree
 from bertwright.inference.backends import choice as backend_choice
 from bertwright.inference.backends.int8 import Int8Product, Watched, has_int8
 from bertwright.inference.backends.packed import PackedStack, Product
@@ -194,13 +195,13 @@ def test_embed_compares_a_precision_on_its_own_texts(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, samples = load(model_folder, device="cpu"), []
-    least = backend_choice.least_cosine
+    least = agree.least_cosine
 
     def seen(vectors: Tensor, reference: Tensor) -> float:
         samples.append(len(vectors))
         return least(vectors, reference)
 
-    monkeypatch.setattr(backend_choice, "least_cosine", seen)
+    monkeypatch.setattr(agree, "least_cosine", seen)
     exact, low = model.embed(TEXTS, -1), model.embed(TEXTS, -1, precision="bf16")
     again = model.embed(TEXTS[::-1], -1, precision="bf16")
     assert samples == [len(TEXTS)]  # once for a precision and a kind of vectors
@@ -283,7 +284,7 @@ def test_many_batches_share_the_cores(model_folder: Path, threads: int) -> None:
 def test_vectors_that_differ_are_refused(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend_choice, "LEAST_COSINE", 1.1)
+    monkeypatch.setattr(agree, "LEAST_COSINE", 1.1)
     with pytest.raises(ConfigError, match="other vectors than float32"):
         load(model_folder, device="cpu").embedder(CONFIG, precision="bf16")
 

@@ -36,7 +36,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference import fill, generate, next_sentence, score
 from bertwright.inference.attention.maps import AttentionMaps, attention_maps
 from bertwright.inference.backends.choice import BackendChoice, torch_backend
-from bertwright.inference.backends.exported_encoder import with_export
+from bertwright.inference.backends.exported import with_export
 from bertwright.inference.backends.plain import Backend
 from bertwright.inference.encode import (
     ModelRunner,

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from bertwright.config.vectors import VectorConfig
+from bertwright.inference.backends.agree import least_cosine
 from bertwright.inference.backends.choice import other_texts
-from bertwright.inference.backends.int8 import has_int8, least_cosine
+from bertwright.inference.backends.int8 import has_int8
 from bertwright.inference.backends.packed import Attention, PackedStack, packable
 from bertwright.inference.model import Model, load
 from bertwright.models.modernbert.config import ModernBertConfig

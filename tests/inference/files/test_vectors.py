@@ -28,7 +28,8 @@ from bertwright.checkpoint.opened import open_model
 from bertwright.checkpoint.sentence_transformers.dense import Dense, DenseLayer
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError, MissingExtra
-from bertwright.inference.backends.plain import Backend, ExportedBackend, LayerBatch
+from bertwright.inference.backends.exported import ExportedBackend
+from bertwright.inference.backends.plain import Backend, LayerBatch
 from bertwright.inference.encode import Ids, Positions
 from bertwright.inference.files.fit_whitening import fit_whitening
 from bertwright.inference.files.similar import nearest

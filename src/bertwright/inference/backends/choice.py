@@ -20,22 +20,15 @@ from bertwright.checkpoint.export.check import SAMPLE as SENTENCES
 from bertwright.checkpoint.export.exported import open_exported
 from bertwright.config.vectors import BackendName, VectorPrecision
 from bertwright.errors import ConfigError
-from bertwright.inference.backends.int8 import LEAST_COSINE, least_cosine, make_int8
+from bertwright.inference.backends.agree import require_agreement
+from bertwright.inference.backends.exported import ExportedBackend, ExportedEncoder
+from bertwright.inference.backends.int8 import make_int8
 from bertwright.inference.backends.packed import PackedBackend, PackedStack, packable
-from bertwright.inference.backends.plain import (
-    Backend,
-    ExportedBackend,
-    PlainBackend,
-    RunsGraph,
-)
+from bertwright.inference.backends.plain import Backend, PlainBackend
 from bertwright.inference.encode import ModelRunner, Text
 from bertwright.nn.products import has_bfloat16
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
-LEAST_EXACT = 0.9999
-"""The least cosine with the reference that is allowed for a float32 backend. A lower cosine means
-that the export is of another model.
-"""
 CPU_BATCH = 2048
 """The number of tokens of a batch; more would not fit in a processor's cache."""
 SAMPLE = 128
@@ -50,8 +43,8 @@ def torch_backend(runner: ModelRunner) -> Backend:
     Layers that are `packable` are packed, unless the processor has no products in its precision.
     """
     encoder, name = runner.encoder, f"torch {runner.precision}"
-    if isinstance(encoder, RunsGraph):
-        return ExportedBackend(encoder.exported, 4096, runner.spec.depth)
+    if isinstance(encoder, ExportedEncoder):
+        return ExportedBackend(encoder)
     exact = runner.precision == "fp32"
     stack = packable(encoder)
     if stack is not None and (exact or has_bfloat16()):
@@ -107,15 +100,10 @@ class BackendChoice:
         else:
             chosen = self._exported(Path(exported), backend, precision)
         reference = self._vectors(self.own)
-        cosine = least_cosine(self._vectors(chosen), reference)
+        exact = chosen.name.endswith("fp32")
+        cosine = require_agreement(chosen.name, exact, self._vectors(chosen), reference)
         over = f"over {len(reference)} texts"
         self.notes.append(f"{chosen.name}: least cosine with float32 {cosine:.4f} {over}")
-        least = LEAST_EXACT if chosen.name.endswith("fp32") else LEAST_COSINE
-        if not cosine >= least:
-            raise ConfigError(
-                f"{chosen.name} gives other vectors than float32 (least cosine {cosine:.4f} "
-                f"{over}, expected {least} or more): is it of this model?"
-            )
         return chosen
 
     def _check(
@@ -189,7 +177,7 @@ class BackendChoice:
                     f"{folder} was exported {how} {given}, not {wanted}: pass --{option} {given}, "
                     "or another --exported"
                 )
-        return ExportedBackend(opened, 4096, self.runner.spec.depth)
+        return ExportedBackend(ExportedEncoder(opened, self.runner.encoder, self.runner.name))
 
     def _vectors(self, backend: Backend, texts: Sequence[Text] = ()) -> Tensor:
         return torch.from_numpy(self.embedder(backend).embed(texts or self.sample))

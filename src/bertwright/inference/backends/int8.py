@@ -20,10 +20,10 @@ from torch import Tensor
 
 from bertwright.checkpoint.export.exported import has_vnni
 from bertwright.errors import ConfigError
+from bertwright.inference.backends.agree import LEAST_COSINE, least_cosine
 from bertwright.inference.backends.packed import PackedLayer, PackedStack, Product
 from bertwright.nn.products import has_onednn
 
-LEAST_COSINE = 0.99
 ROOM = 1.05
 """The factor by which the sample's range is widened, for values that the sample does not have."""
 ROWS_KEPT = 64
@@ -204,12 +204,6 @@ def _noise(exact: Product, coarse: Product, x: Tensor) -> float:
     with torch.inference_mode():
         right = exact(x).float()
         return float((coarse(x) - right).square().sum() / right.square().sum().clamp_min(1e-12))
-
-
-def least_cosine(vectors: Tensor, reference: Tensor) -> float:
-    """Return the smallest cosine of corresponding rows, or -1 if one is not finite."""
-    cosines = torch.nn.functional.cosine_similarity(vectors.float(), reference.float())
-    return float(cosines.min()) if bool(cosines.isfinite().all()) else -1.0
 
 
 def _put(products: Mapping[tuple[PackedLayer, str], Product]) -> None:

@@ -22,7 +22,7 @@ from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.config.values import differing_keys
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.backends.plain import ExportedBackend
+from bertwright.inference.backends.exported import ExportedBackend
 from bertwright.inference.encode import Text
 from bertwright.inference.files.stored_vectors import Coder, Stored, check_suffix, scales_path
 from bertwright.inference.files.texts import AT_ONCE, CHARACTERS_AT_ONCE, Texts, bounded

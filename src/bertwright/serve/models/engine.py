@@ -37,8 +37,9 @@ from bertwright.checkpoint.task_heads import HEADS
 from bertwright.config.hub import PREFIX
 from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.inference.backends.exported import ExportedEncoder
 from bertwright.inference.backends.packed import PackedBackend
-from bertwright.inference.backends.plain import Backend, PlainBackend, RunsGraph
+from bertwright.inference.backends.plain import Backend, PlainBackend
 from bertwright.inference.encode import Positions
 from bertwright.inference.generate import generates
 from bertwright.inference.model import Model, load
@@ -170,14 +171,12 @@ class Engine:
     def lacks(self, numbers: Iterable[int]) -> list[int]:
         """Return those of some layers that the export does not compute; none without an export."""
         encoder = self.runner.encoder
-        return (
-            sorted({*numbers}.difference(encoder.given)) if isinstance(encoder, RunsGraph) else []
-        )
+        return encoder.lacks(numbers) if isinstance(encoder, ExportedEncoder) else []
 
     def require_layers(self, numbers: Iterable[int]) -> None:
         """Raise ConfigError if its export does not compute one of some layers."""
         encoder = self.runner.encoder
-        if isinstance(encoder, RunsGraph) and (missing := self.lacks(numbers)):
+        if isinstance(encoder, ExportedEncoder) and (missing := self.lacks(numbers)):
             given, lacks = (", ".join(map(str, each)) for each in (encoder.given, missing))
             raise ConfigError(
                 f"this model is served from an export of layer {given}; it does not compute layer "
@@ -385,7 +384,7 @@ def load_engine(
         # compared up to the top, as every layer is served
         own = engine.default
         compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
-        if isinstance(model.runner.encoder, RunsGraph):
+        if isinstance(model.runner.encoder, ExportedEncoder):
             engine.precision = "int8" if model.runner.encoder.exported.int8 else "fp32"
         elif model.spec.has_vectors:
             chosen = model.embedder(compared, precision=precision).backend

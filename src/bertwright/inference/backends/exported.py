@@ -1,12 +1,13 @@
-"""Run an exported graph in place of a model's encoder, for the heads of the model.
+"""Run the graph that `bertwright export` wrote, in place of a model's encoder.
 
-`bertwright export onnx|openvino --task encoder` writes the graph; the checkpoint that it was
-exported from has the heads. Before it is used, the graph is compared with the encoder on a sample.
+`ExportedEncoder` is the encoder, for the heads of the checkpoint that it was exported from;
+`ExportedBackend` computes vectors by it. Before it is used, a graph is compared with the encoder on
+a sample (`agree.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from torch import Tensor, nn
 from bertwright.checkpoint.export.check import SAMPLE
 from bertwright.checkpoint.export.exported import Exported, open_exported
 from bertwright.errors import ConfigError
-from bertwright.inference.backends.choice import LEAST_EXACT
-from bertwright.inference.backends.int8 import LEAST_COSINE
-from bertwright.inference.encode import encode_batches
+from bertwright.inference.backends.agree import require_agreement
+from bertwright.inference.backends.plain import LayerBatch, PlainBackend
+from bertwright.inference.encode import Ids, Positions, encode_batches
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.objective import Learner, Objective
 from bertwright.nn.sequences import Inputs
@@ -38,7 +39,7 @@ class ExportedEncoder(Encoder):
             model: the path of the model, for the command that a message shows.
 
         Raises:
-            ConfigError: the graph includes a head, or does not compute the last layer.
+            ConfigError: the graph includes a head.
         """
         super().__init__(encoder.spec)
         self.exported, self.config = exported, getattr(encoder, "config", None)
@@ -52,12 +53,20 @@ class ExportedEncoder(Encoder):
             )
         self.given = exported.layers or (encoder.spec.depth,)
         """The numbers of the layers that the graph computes."""
-        if encoder.spec.depth not in self.given:
-            raise ConfigError(
-                f"{exported.folder} gives layer {', '.join(map(str, self.given))}; heads read the "
-                f"last: export with --layers {encoder.spec.depth} too"
-            )
         self.register_buffer("_place", torch.zeros(0), persistent=False)
+
+    def lacks(self, layers: Iterable[int]) -> list[int]:
+        """Return those of some layers that the graph does not compute."""
+        return sorted({*layers}.difference(self.given))
+
+    def require(self, layers: Iterable[int]) -> None:
+        """Raise ConfigError if the graph does not compute one of some layers."""
+        if missing := self.lacks(layers):
+            given, lacks = (", ".join(map(str, each)) for each in (self.given, missing))
+            raise ConfigError(
+                f"{self.exported.folder} gives layer {given}, not {lacks}: export again with "
+                f"--layers {lacks} too"
+            )
 
     def forward(
         self,
@@ -73,13 +82,8 @@ class ExportedEncoder(Encoder):
         Raises:
             ConfigError: `top` is a layer that the graph does not compute.
         """
-        depth = self.spec.depth
-        highest = depth if top is None else top
-        if highest not in self.given:
-            raise ConfigError(
-                f"{self.exported.folder} gives layer {', '.join(map(str, self.given))}, not "
-                f"{highest}: export again with --layers {highest}"
-            )
+        highest = self.spec.depth if top is None else top
+        self.require([highest])
         lengths = inputs.sequences.lengths
         ids = [each.tolist() for each in inputs.ids.split_with_sizes(lengths)]
         types = None
@@ -100,6 +104,29 @@ class ExportedEncoder(Encoder):
     def stages(self) -> Sequence[nn.Module]:
         """Return an empty list, because an exported graph is not trained."""
         return []
+
+
+class ExportedBackend(PlainBackend):
+    """Backend that runs an exported graph."""
+
+    BATCH_TOKENS = 1 << 16
+    """More than the graph runs at once: it sorts and pads the sequences of a batch itself."""
+
+    def __init__(self, encoder: ExportedEncoder) -> None:
+        self.exported, self.graph = encoder.exported, encoder
+        precision = "int8" if encoder.exported.int8 else "fp32"
+        super().__init__(encoder, self.BATCH_TOKENS, f"{encoder.exported.runtime} {precision}")
+
+    def run(
+        self,
+        ids: Ids,
+        segments: Ids | None,
+        layers: tuple[int, ...],
+        positions: Positions | None = None,
+    ) -> Iterator[LayerBatch]:
+        """Yield the requested layers; raise ConfigError if the graph does not compute one."""
+        self.graph.require(layers)
+        yield from super().run(ids, segments, layers, positions)
 
 
 def with_export(
@@ -128,6 +155,7 @@ def with_export(
     encoder = learner.encoder
     exported = open_exported(folder, torch.get_num_threads())
     graph = ExportedEncoder(exported, encoder, str(model)).eval()
+    graph.require([encoder.spec.depth])  # which heads read
     framing = tokenizer.framing
     longest = min(longest or exported.longest, exported.longest)
     room = longest - framing.special_tokens()
@@ -135,32 +163,18 @@ def with_export(
     most = max(map(max, ids))
     if exported.longest < longest or most >= encoder.spec.vocab_size:
         raise ConfigError(f"{folder} is not an export of this model")
-    least = 1.0
-    for (_, one), (_, other) in zip(
-        encode_batches(graph, ids, None, 4096),
-        encode_batches(encoder, ids, None, 4096),
-        strict=True,
-    ):
-        cosines = torch.cosine_similarity(_means(one), _means(other), dim=1)
-        least = min(least, float(cosines.min()))
-    allowed = LEAST_COSINE if exported.int8 else LEAST_EXACT
-    if not least >= allowed:
-        raise ConfigError(
-            f"{folder} computes other vectors than the checkpoint (least cosine {least:.4f}, "
-            f"expected {allowed} or more): is it an export of this model?"
-        )
+    found, expected = _means(graph, ids), _means(encoder, ids)
+    require_agreement(str(folder), not exported.int8, found, expected)
     heads = {name: head for name, head in learner.objectives.items() if isinstance(head, Objective)}
-    for name, head in heads.items():
-        if missing := set(head.layers or ()).difference(graph.given):
-            lacks = ", ".join(map(str, sorted(missing)))
-            raise ConfigError(
-                f"the head {name} reads layer {lacks}, which {folder} does not give: export again "
-                "with --layers for each layer that it reads"
-            )
+    for head in heads.values():
+        graph.require(head.layers or ())
     return Learner(graph, heads).eval().requires_grad_(False)
 
 
-def _means(encoded: Encoded) -> Tensor:
-    """Return the mean of the last layer over the tokens of each sequence, `[B, H]`."""
-    parts = encoded.last.float().split_with_sizes(encoded.sequences.lengths)
-    return torch.stack([part.mean(0) for part in parts])
+def _means(encoder: Encoder, ids: Ids) -> Tensor:
+    """Return the mean of the last layer over the tokens of each of n sequences, `[n, H]`."""
+    means = []
+    for _, encoded in encode_batches(encoder, ids, None, 4096):
+        parts = encoded.last.float().split_with_sizes(encoded.sequences.lengths)
+        means += [part.mean(0) for part in parts]
+    return torch.stack(means)

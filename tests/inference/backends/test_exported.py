@@ -21,7 +21,7 @@ from bertwright.config.serve import ServeConfig
 from bertwright.config.task import SimilarityConfig, TaskConfig
 from bertwright.data.batch import collate
 from bertwright.errors import ConfigError
-from bertwright.inference.backends import exported_encoder
+from bertwright.inference.backends import exported as backend
 from tests.small_bert import write_model
 
 TASKS = {
@@ -63,7 +63,7 @@ def graph(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         outputs = {f"layer_{number}": True for number in layers}
         made = Exported(Path("graph"), "onnx", False, head, None, outputs, layers, 12, session)
-        monkeypatch.setattr(exported_encoder, "open_exported", lambda *_: made)
+        monkeypatch.setattr(backend, "open_exported", lambda *_: made)
 
     return use
 
