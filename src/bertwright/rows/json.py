@@ -121,7 +121,7 @@ def parse_json(text: str, counts: ByteCounts) -> Any:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:  # ValueError alone: a number without end
         return error
-    if "\\ud" in text or "\\uD" in text:
+    if "\\u" in text and ("\\ud" in text or "\\uD" in text):
         whole = json.dumps(value, ensure_ascii=False)
         if (mended := replace_surrogates(whole)) is not whole:
             counts.invalid_utf8 += mended.count("\ufffd") - whole.count("\ufffd")

@@ -237,7 +237,7 @@ def split_tsv(lines: Numbered, log: BadRowLog, *, quotes: bool = True) -> Iterat
         yield from _unquoted(rest, log)
         return
     for number, line in rest:
-        if '"' in line and _LOOKS_QUOTED.search(line):
+        if '""' in line and _LOOKS_QUOTED.search(line):
             log.mended.add(number, LOOK_QUOTED)
         if line:
             yield number, line.split("\t")
