@@ -51,7 +51,7 @@ def test_one_point_is_chance() -> None:
     ("content", "words", "message"),
     [
         (FILE + "old\tone\tno such word\n", (), "line 10.*'old'"),
-        (FILE + "old\tone\n", (), "line 10: 2 columns"),
+        (FILE + "old\tone\n", (), "line 10: .*: 2; expected 3"),
         (FILE + "bank\tone\tbank\n", (), "two senses"),
         (FILE, ("tree",), "tree"),
         (FILE, ("old", "tree"), "tree"),

@@ -53,8 +53,12 @@ def senses(
         score_words,
         vectors_of_usages,
     )
+    from bertwright.rows.lines import ByteCounts
 
-    usages = read_usages(file, word or ())
+    counts = ByteCounts()
+    usages = read_usages(file, word or (), counts)
+    for remark in counts.byte_remarks():
+        say(f"{file}: {remark}")
     known = bool(usages[0].sense)
     found: list[dict[str, Any]] = []
     chosen: list[Float32s] = []

@@ -51,8 +51,10 @@ def answer(
         model: A run or a checkpoint of a memory network.
     """
     from bertwright.inference.stories import answer_stories
+    from bertwright.rows.lines import ByteCounts
 
-    for found in answer_stories(model, story):
+    counts = ByteCounts()
+    for found in answer_stories(model, story, counts):
         if json:
             print_json(found)
             continue
@@ -63,3 +65,5 @@ def answer(
         ]
         print_table((found["question"], *hops), rows)
         print(f"{found['answer']} ({found['probability']:.0%})\n")
+    for remark in counts.byte_remarks():
+        say(f"{story}: {remark}")

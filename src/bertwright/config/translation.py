@@ -13,7 +13,6 @@ from bertwright.config.ranges import (
 )
 from bertwright.config.run import OptimizerConfig, RunConfig, ScheduleConfig
 
-
 adam = partial(OptimizerConfig, matrices="adamw", beta2=0.98, eps=1e-9, weight_decay=0.0)
 """Adam with the values of Vaswani et al. 2017 (section 5.3)."""
 inverse_sqrt = partial(ScheduleConfig, curve="inverse-sqrt", warmup=0.1)

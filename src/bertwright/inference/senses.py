@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -27,6 +27,10 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model
 from bertwright.inference.vectors.embed import normalized
 from bertwright.progress import OnProgress, silent
+from bertwright.rows.bad_rows import BadRowLog
+from bertwright.rows.columns import plain
+from bertwright.rows.lines import ByteCounts
+from bertwright.rows.read import open_rows, read_table
 
 _TIE = 1e-5
 """Cosines that differ by less than this are equal, because rounding differs between batches."""
@@ -44,46 +48,35 @@ class WordUsage:
     """The word's first character in the sentence."""
 
 
-def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[WordUsage]:
+COLUMNS = ("word", "sense", "sentence")
+
+
+def read_usages(
+    path: Path | None = None, words: Sequence[str] = (), counts: ByteCounts | None = None
+) -> list[WordUsage]:
     """Read sentences, each with a word and, if the file has it, the word's sense.
 
     Args:
-        path: a file with the columns word, sense and sentence, separated by tabs, or with one
-            sentence in each line; None: the `senses.tsv` of this package.
+        path: a table with the columns word, sense and sentence, or a file with one sentence in each
+            line; None: the `senses.tsv` of this package.
         words: the words that are wanted; for plain sentences, the one word that they contain.
+        counts: receives what the bytes of the file were.
 
     Raises:
         DataError: a sentence does not contain its word, a sense has only one sentence, or a word is
             not in the file.
         ConfigError: not exactly one word is named for a file of plain sentences.
     """
-    name = "senses.tsv" if path is None else str(path)
-    try:
-        source = files(__package__) / name if path is None else path
-        lines = source.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{name} cannot be read: {error}") from error
-    rows = [(number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip()]
-    labelled = bool(rows) and [cell.strip().lower() for cell in rows[0][1]] == [
-        "word",
-        "sense",
-        "sentence",
-    ]
-    if not labelled and len(words) != 1:
-        raise ConfigError(
-            f"{name} has no header of word, sense and sentence, so its lines are sentences: name "
-            f"the word by --word; {len(words)} came"
-        )
+    path = Path(str(files(__package__) / "senses.tsv")) if path is None else path
+    name = path.name if path.parent == Path(str(files(__package__))) else str(path)
+    labelled, rows = _rows(path, words, counts)
     usages = []
-    for number, cells in rows[labelled:]:
-        if labelled and len(cells) != 3:
-            raise DataError(f"{name}, line {number}: {len(cells)} columns; expected 3")
-        word, sense, sentence = cells if labelled else (words[0], "", " ".join(cells))
+    for place, (word, sense, sentence) in rows:
         if words and word not in words:
             continue
         at = re.search(rf"\b{re.escape(word)}\b", sentence, re.IGNORECASE)
         if at is None:
-            raise DataError(f"{name}, line {number}: the word {word!r} is not in {sentence!r}")
+            raise DataError(f"{place}: the word {word!r} is not in {sentence!r}")
         usages.append(WordUsage(word, sense, sentence, at.start()))
     if not usages:
         raise DataError(f"{name} has no sentence of {', '.join(words) or 'any word'}")
@@ -98,6 +91,24 @@ def read_usages(path: Path | None = None, words: Sequence[str] = ()) -> list[Wor
                 "with two sentences or more each"
             )
     return usages
+
+
+def _rows(
+    path: Path, words: Sequence[str], counts: ByteCounts | None
+) -> tuple[bool, Iterator[tuple[str, list[str]]]]:
+    """Return whether the senses are known, and the place, word, sense and sentence of each row."""
+    file, log = open_rows(path, COLUMNS, counts=counts), BadRowLog(str(path), option=False)
+    if {*COLUMNS} <= {*map(plain, re.split(r"[\t,;]", file.lines.first))}:
+        table = read_table(file, COLUMNS, log)
+        rows = table.rows([table.named(name, "") for name in COLUMNS])
+        return True, ((log.at(number), cells) for number, cells in rows)
+    if len(words) != 1:
+        raise ConfigError(
+            f"{file.name} has no header of word, sense and sentence, so its lines are sentences: "
+            f"name the word by --word; {len(words)} came"
+        )
+    lines = ((log.at(n), line) for n, line in file.lines.numbered() if line.strip())
+    return False, ((place, [words[0], "", line.replace("\t", " ")]) for place, line in lines)
 
 
 def vectors_of_usages(

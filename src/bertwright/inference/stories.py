@@ -15,16 +15,20 @@ from bertwright.errors import DataError
 from bertwright.models.memory_network.answer import StoryAnswer
 from bertwright.models.memory_network.stories import StoryBatch
 from bertwright.nn.finite import require_finite
+from bertwright.rows.lines import ByteCounts, read_lines
+from bertwright.rows.open import open_bytes
 from bertwright.text.corpus.stories import babi_questions, is_babi
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
-def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
+def answer_stories(
+    model: str, path: Path, counts: ByteCounts | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the answer to each question of a file of stories (see `_read_questions`).
 
     An answer has `sentences` (the most recent ones of the story, which the model's memory holds),
     `question`, `answer`, `probability`, and `attention`: for each hop, the attention on each
-    sentence.
+    sentence. `counts` receives what the bytes of the file were.
 
     Raises:
         DataError: the model is not a memory network, or the file has another format.
@@ -35,7 +39,7 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
         raise DataError(f"{model} is no memory network: train one with --model memory-network")
     tokenizer = load_tokenizer(loaded.opened.folder)
     learner = loaded.learner.eval()
-    for sentences, question in _read_questions(path):
+    for sentences, question in _read_questions(path, ByteCounts() if counts is None else counts):
         memory = sentences[-head.config.memory_size :]
         ids = tokenizer.encode_bare_ids([*memory, question])
         inputs, _ = collate([[token for sentence in ids for token in sentence]])
@@ -58,7 +62,7 @@ def answer_stories(model: str, path: Path) -> Iterator[dict[str, Any]]:
         }
 
 
-def _read_questions(path: Path) -> Iterator[tuple[list[str], str]]:
+def _read_questions(path: Path, counts: ByteCounts) -> Iterator[tuple[list[str], str]]:
     """Yield the sentences and the question of each story of a file.
 
     A story has one sentence in each line, then a line with a question mark, then a blank line;
@@ -68,10 +72,8 @@ def _read_questions(path: Path) -> Iterator[tuple[list[str], str]]:
     Raises:
         DataError: the file cannot be read, or a story has no question or no sentence before it.
     """
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as text: {error}") from error
+    text_lines = read_lines(open_bytes(path), str(path), counts)
+    text = "\n".join(line for _, line in text_lines.numbered())
     if is_babi(text, answered=False):
         for each in babi_questions(text.split("\n"), str(path)):
             yield each.sentences, each.question

@@ -72,12 +72,15 @@ class RowFile:
 
 
 def open_rows(
-    path: Path | MemoryRows, named: Sequence[str] = (), form: Form | None = None
+    path: Path | MemoryRows,
+    named: Sequence[str] = (),
+    form: Form | None = None,
+    counts: ByteCounts | None = None,
 ) -> RowFile:
     """Open a file, which may be compressed, `-`, or rows in memory, and read its first lines.
 
     `named` are the columns that options name, or that training used; `form` is the format that an
-    option names.
+    option names; `counts` receives what is read.
 
     Raises:
         DataError: the file is missing, a folder, empty, binary or not UTF-8.
@@ -85,7 +88,8 @@ def open_rows(
     if isinstance(path, MemoryRows):
         return RowFile(path.name, "json", path, path.counts)
     known = form or FORMS.get(suffix_of(path))
-    file = rows_of_stream(open_bytes(path), name_of(path), known, ByteCounts(), named)
+    counts = ByteCounts() if counts is None else counts
+    file = rows_of_stream(open_bytes(path), name_of(path), known, counts, named)
     if not file.has_text:
         raise DataError(f"{file.name} is empty; expected rows, or lines of text")
     return replace(file, quotes=form != "tsv")

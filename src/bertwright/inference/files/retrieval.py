@@ -22,7 +22,6 @@ Letters: n documents, q queries, k ranks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +35,9 @@ from bertwright.errors import DataError, shorten
 from bertwright.inference.files.similar import nearest
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.progress import OnProgress, silent
+from bertwright.rows.bad_rows import BadRowLog
 from bertwright.rows.compressed import COMPRESSED_SUFFIXES
-from bertwright.rows.open import open_bytes
+from bertwright.rows.read import open_rows, read_table
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_scorer
 from bertwright.tasks.metrics import bootstrap, of_sums, ratio, value
 
@@ -115,12 +115,13 @@ def read_search(judgements: Path) -> Search:
             document that are there; the message names the file and line.
     """
     root = _root(judgements)
-    documents = dict(_texts(_stored(root / CORPUS)))
-    texts = {name: text for name, (_, text) in _texts(_stored(root / QUERIES))}
+    warnings: list[str] = []
+    documents = dict(_texts(_stored(root / CORPUS), warnings))
+    texts = {name: text for name, (_, text) in _texts(_stored(root / QUERIES), warnings)}
     index = {name: number for number, name in enumerate(documents)}
     grades: dict[str, dict[int, float]] = {}
     missing: dict[str, dict[str, str]] = {QUERIES: {}, CORPUS: {}}
-    for place, query, document, grade in _judgements(judgements):
+    for place, query, document, grade in _judgements(judgements, warnings):
         if query not in texts:
             missing[QUERIES].setdefault(query, place)
         if document not in documents:
@@ -132,7 +133,6 @@ def read_search(judgements: Path) -> Search:
         gone = next(((f, *m) for f, each in missing.items() for m in each.items()), None)
         reason = f": {gone[2]}: {shorten(gone[1])} is not in {gone[0]}" if gone else ""
         raise DataError(f"{judgements} names no relevant document for a query of the data{reason}")
-    warnings = []
     for file, effect in (
         (CORPUS, "count as not found where they are relevant"),
         (QUERIES, "are left out"),
@@ -168,49 +168,36 @@ def read_search(judgements: Path) -> Search:
     )
 
 
-def _texts(path: Path) -> Iterator[tuple[str, tuple[str, str]]]:
+def _texts(path: Path, warnings: list[str]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the id of each query or document, its title and its text."""
     if not path.is_file():
         raise DataError(f"no file {path}; a data set of retrieval has {CORPUS}, {QUERIES}, {QRELS}")
-    with open_bytes(path) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                name, text = row["_id"], row["text"]
-                title = row.get("title") or ""
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                row = name = text = title = None
-            if not isinstance(name, str | int) or not isinstance(text, str):
-                came = shorten(line.decode("utf-8", "replace").strip())
-                raise DataError(
-                    f"{path}, line {number}: {came}; expected an object with _id and text"
-                )
-            yield str(name), (str(title), text)
+    file, log = open_rows(path), BadRowLog(str(path), option=False)
+    for number, (id_, text, title) in read_table(file, (), log).rows(["_id", "text", "title"]):
+        if not isinstance(id_, str | int) or not isinstance(text, str):
+            came = f"{shorten(id_)}, {shorten(text)}"
+            log.bad(number, "no _id or text", came, "an object with _id and text")
+        yield str(id_), (str(title or ""), text)
+    warnings += [f"{path}: {remark}" for remark in file.counts.byte_remarks()]
 
 
-def _judgements(path: Path) -> Iterator[tuple[str, str, str, float]]:
+def _judgements(path: Path, warnings: list[str]) -> Iterator[tuple[str, str, str, float]]:
     """Yield the place, query, document and grade of each judgement; a header is left out."""
-    with open_bytes(path) as lines:
-        for number, content in enumerate(lines, 1):
-            line = content.decode("utf-8", "replace").rstrip("\r\n")
-            cells = line.split("\t")
-            place = f"{path}, line {number}"
-            if not line.strip():
+    file, log = open_rows(path, form="tsv"), BadRowLog(str(path), option=False)
+    table = read_table(file, (), log, header=False)
+    for number, cells in table.rows(table.columns):
+        if len(cells) == 4:  # TREC's: query, iteration, document, grade
+            cells = [cells[0], cells[2], cells[3]]
+        try:
+            query, document, grade = cells[0], cells[1], float(cells[2])
+        except (ValueError, IndexError):
+            if number == 1:
                 continue
-            if len(cells) == 4:  # TREC's: query, iteration, document, grade
-                cells = [cells[0], cells[2], cells[3]]
-            try:
-                query, document, grade = cells[0], cells[1], float(cells[2])
-            except (ValueError, IndexError):
-                if number == 1:
-                    continue
-                raise DataError(
-                    f"{place}: {shorten(line.strip())}; expected a query, a document and a number "
-                    "with tabs between"
-                ) from None
-            yield place, query, document, grade
+            expected = "a query, a document and a number with tabs between"
+            log.bad(number, "no judgement", shorten(" ".join(cells)), expected)
+            continue
+        yield log.at(number), query, document, grade
+    warnings += [f"{path}: {remark}" for remark in file.counts.byte_remarks()]
 
 
 def evaluate_search(
