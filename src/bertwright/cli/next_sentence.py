@@ -24,7 +24,10 @@ def next_sentence(first: str, second: str, *, model: str, json: Json = False) ->
     runner = load(model).runner
     probability, left_out = predict(runner, first, second)
     if left_out:
-        say(f"{left_out} tokens far from the joint were left out: the pair is long")
+        say(
+            f"the pair is too long: {left_out} tokens were truncated at the start of the first "
+            "text and the end of the second"
+        )
     if json:
         print_json(
             {

@@ -47,7 +47,7 @@ _CLEAN = "tokenizer train and data build with --strip-markup remove it"
 _READING = {
     "files_of_one_document": ("long files without a single blank line", _SEPARATE, 0.0),
     "documents_cut": ("splits of documents too large to hold", _SEPARATE, 0.0),
-    "sentences_cut": ("splits of sentences too long to be any", "is this natural text?", 0.0),
+    "sentences_cut": ("splits of very long sentences", "is this natural text?", 0.0),
     "invalid_utf8": (
         "malformed characters replaced",
         "convert the files to UTF-8, of Windows-1252 with iconv -f WINDOWS-1252 -t UTF-8 FILE > "
@@ -123,7 +123,7 @@ def _check_documents(checkup: Checkup, shards: Shards) -> None:
             "held_out",
             len(split_text(shards, "dev", fraction, rule).documents),
             f"a run holds out {described(shards, fraction, rule)}",
-            "figures swing with what so few documents hold: hold out the last part of each with "
+            "so few held-out documents give noisy scores: hold out the end of every document with "
             "pretrain --validation.hold-out ends, or more documents with "
             "--validation.fraction 0.05",
         )
@@ -191,7 +191,8 @@ def _check_tokens(checkup: Checkup, shards: Shards, scan: Scan) -> None:
         grade(scan.repeated, 0.05, 0.5),
         "duplicate_sentences",
         round(scan.repeated, 4),
-        f"{scan.repeated:.1%} of the sentences of {SHORTEST} tokens or more came before" + example,
+        f"{scan.repeated:.1%} of the sentences of {SHORTEST} tokens or more repeat an earlier one"
+        + example,
         "remove repeated lines from both files"
         if shards.manifest.get("parallel")
         else "remove repeated lines and documents; data build --deduplicate leaves out equal ones",

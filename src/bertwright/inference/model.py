@@ -420,8 +420,8 @@ class Model:
         probability, left_out = next_sentence.next_sentence(self.runner, first, second)
         if left_out:
             warnings.warn(
-                f"{left_out} tokens far from the joint were left out: this model "
-                f"reads {self.spec.max_length} at once",
+                f"this model reads {self.spec.max_length} tokens: {left_out} tokens were truncated "
+                "at the start of the first text and the end of the second",
                 stacklevel=2,
             )
         return probability

@@ -164,11 +164,13 @@ def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) 
         raise DataError(f"{folder / EXPORT} is damaged ({error!r})") from error
     require(runtime)
     if not path.is_file():
-        raise IntegrityError(f"{folder} lacks {path.name}; its {EXPORT} tells of it")
+        raise IntegrityError(
+            f"{folder} lacks {path.name}, which its {EXPORT} names: export the model again"
+        )
     if int8 and runtime == "onnx" and bits > weight_bits():
         raise ConfigError(
-            f"{folder} has weights of 8 bits, whose sums a processor without VNNI, as this one "
-            "seems to be, saturates: vectors would be wrong. Export it again on this one"
+            f"{folder} is an int8 export for a processor with VNNI; on this one, without VNNI, its "
+            "sums would overflow. Export the model again on this machine"
         )
     session = start(runtime, path, list(outputs), threads)
     return Exported(folder, runtime, int8, head, kind, outputs, layers, longest, session)

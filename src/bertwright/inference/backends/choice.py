@@ -121,9 +121,7 @@ class BackendChoice:
                 "with --exported DIR, beside the checkpoint it is compared with in --model"
             )
         if exported is not None and backend == "torch":
-            raise ConfigError(
-                "--exported is run by another backend than torch: pass --backend onnx or openvino"
-            )
+            raise ConfigError("--exported needs --backend onnx or --backend openvino")
         if self.runner.precision != "fp32" and (backend, precision) != ("torch", "bf16"):
             raise ConfigError(
                 f"{self.runner.name} is loaded in {self.runner.precision}, but {backend} "

@@ -140,9 +140,9 @@ def require_direction(
     )
     if forward > back + CLEAR:
         raise DataError(
-            f"{runner.name} finds the texts by far the likelier translation of their references "
-            f"({back:.1f} nats per token) than the other way round ({forward:.1f}): expected a "
-            "model of this direction, or --input and --reference the other way round"
+            f"--input and --reference seem to be swapped: {runner.name} gives {back:.1f} nats per "
+            f"token in the reverse direction, and {forward:.1f} in this one. Swap them, or choose "
+            "a model of this direction"
         )
 
 
