@@ -71,15 +71,27 @@ MADE_OF_OTHERS = {
 """(model, the model that it may import): those that are made of others."""
 
 
-INFERENCE = (
-    {"encode", "inputs", "spelling"},
-    {"backends"},
-    {"fill", "generate", "next_sentence", "score", "translation"},
-    {"attention", "vectors"},
-    {"model"},
-    {"distill", "files", "senses", "sklearn", "stories", "word_vectors"},
-)
-"""The files and folders of `inference/` from below: each imports only from lower rows."""
+INSIDE = {
+    "nn": (
+        {"finite", "host", "init", "products"},
+        {"ragged"},
+        {"sequences"},
+        {"batch", "encoder"},
+        {"objective"},  # from here on what implements the interfaces
+        {"features", "last_tokens", "layers"},
+        {"transformer"},
+        {"outputs"},
+    ),
+    "inference": (
+        {"encode", "inputs", "spelling"},
+        {"backends"},
+        {"fill", "generate", "next_sentence", "score", "translation"},
+        {"attention", "vectors"},
+        {"model"},
+        {"distill", "files", "senses", "sklearn", "stories", "word_vectors"},
+    ),
+}
+"""The files and folders of a part from below: each imports only from lower rows."""
 
 
 def go_down(module: Module) -> Iterator[str]:
@@ -105,16 +117,17 @@ def go_down(module: Module) -> Iterator[str]:
             yield f"{where}: {module.part} must not import {target.part}"
 
 
-def go_down_inside_inference(module: Module) -> Iterator[str]:
-    rows = {name: row for row, names in enumerate(INFERENCE) for name in names}
-    if module.part != "inference" or module.name == "bertwright.inference":
+def go_down_inside_a_part(module: Module) -> Iterator[str]:
+    rows = {name: row for row, names in enumerate(INSIDE.get(module.part, ())) for name in names}
+    part = f"bertwright.{module.part}"
+    if not rows or module.name == part:
         return
     own = module.name.split(".")[2]
     if own not in rows:
-        yield f"{module.place}: {own} has no row in `INFERENCE`"
+        yield f"{module.place}: {own} has no row in `INSIDE`"
         return
     for found in imports(module.name):
-        if found.module.startswith("bertwright.inference.") and not found.typing_only:
+        if found.module.startswith(f"{part}.") and not found.typing_only:
             theirs = found.module.split(".")[2]
             if theirs != own and rows[theirs] >= rows[own]:
                 yield f"{module.place}:{found.line}: {own} must not import {theirs}"
@@ -212,7 +225,7 @@ def do_not_import_torch(module: Module) -> Iterator[str]:
 
 RULES = (
     go_down,
-    go_down_inside_inference,
+    go_down_inside_a_part,
     come_from_the_file,
     do_not_know_their_siblings,
     go_by_the_interface,

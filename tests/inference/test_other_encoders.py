@@ -25,8 +25,8 @@ LONG = " ".join("abcdefghij" * 5)
 class Sums(Encoder):
     """Word vectors, and in each layer above them their running sums."""
 
-    def __init__(self, depth: int, pooling: str) -> None:
-        super().__init__(EncoderSpec(8, depth, 41, default_pooling=pooling))
+    def __init__(self, depth: int) -> None:
+        super().__init__(EncoderSpec(8, depth, 41))
         self.token = nn.Embedding(41, 8)
 
     def forward(
@@ -44,12 +44,10 @@ class Sums(Encoder):
         return Encoded(inputs.sequences, layers[-1], tuple(layers) if keep_layers else ())
 
 
-def model_of(
-    folder: Path, depth: int, pooling: str = "mean", widths: tuple[int, ...] | None = None
-) -> Model:
+def model_of(folder: Path, depth: int, widths: tuple[int, ...] | None = None) -> Model:
     bert = load(folder, device="cpu")
     torch.manual_seed(0)
-    sums = Sums(depth, pooling)
+    sums = Sums(depth)
     sums.spec = replace(sums.spec, own_widths=widths or sums.spec.own_widths)
     learner = Learner(sums, {}).eval().requires_grad_(False)
     runner = ModelRunner(learner, bert.tokenizer, torch.device("cpu"), 64, "sums")
@@ -57,11 +55,11 @@ def model_of(
 
 
 def test_a_long_text_is_one_sequence(model_folder: Path) -> None:
-    model = model_of(model_folder, 1, "last")
+    model = model_of(model_folder, 1)
     ids = model.tokenizer.encode(LONG).ids
     table = model.runner.encoder.token.weight
     right = table[ids].sum(0)
-    np.testing.assert_allclose(model.embed(["a", LONG])[1], right, atol=1e-5)
+    np.testing.assert_allclose(model.embed(["a", LONG], pooling="last")[1], right, atol=1e-5)
     (encoded,) = model.encode([LONG])
     assert encoded.layers.shape == (2, 52, 8)
     assert encoded.pooled is None

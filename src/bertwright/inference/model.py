@@ -152,9 +152,7 @@ class Model:
         if self._folder is not None:
             return self._folder.vectors()
         spec = self.spec
-        return VectorConfig(
-            (spec.default_layer,), pooling=spec.default_pooling, normalize=spec.default_normalize
-        )
+        return VectorConfig((spec.default_layer,), normalize=spec.default_normalize)
 
     @property
     def says_vectors(self) -> bool:

@@ -14,22 +14,44 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.errors import ConfigError
-from bertwright.nn.outputs.transform import Transform
 from bertwright.nn.sequences import Inputs, Sequences
 
 
 @dataclass(frozen=True)
-class EncoderSpec:
-    """The properties of an encoder that code outside of its system needs."""
+class Transform:
+    """The sizes of `norm(activation(x W + b))`, a step before the scores of a head
+    (`nn/outputs/transform.py`)."""
 
+    width: int
+    """H."""
+    activation: str
+    """A name in `nn.transformer.layers.ACTIVATIONS`."""
+    eps: float
+    """The number that the norm adds to the variance."""
+    output: int | None = None
+    """The width after the dense layer; None: H."""
+    bias: bool = True
+    """Whether the dense layer and the norm have biases."""
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """The properties of an encoder that code outside of its system needs: its shape, what it reads,
+    what its vectors are good for, and the heads that it was published with."""
+
+    # Its shape
     width: int
     """H, the width of a token's vector in the last layer."""
     depth: int
     """L, the number of layers above the embeddings; 0: static word vectors."""
     vocab_size: int
     """V, the number of ids of the vocabulary; an encoder that `SpellsWords` reads further ids."""
-    embedding_width: int | None = None
-    """The width of the token embeddings; None: H."""
+    own_widths: tuple[int, ...] = ()
+    """The widths of layers 0 to L; empty: all are H."""
+    pooled: bool = False
+    """Whether it computes a vector for each sequence (`Encoded.pooled`)."""
+
+    # What it reads
     max_length: int | None = None
     """The maximum length of a sequence, in tokens; None: any length."""
     segments: int = 1
@@ -37,28 +59,20 @@ class EncoderSpec:
     1: there are none."""
     reads_pairs: bool = False
     """Whether it reads the two texts of a pair as one sequence."""
-    activation: str = "gelu"
-    """The activation of its layers, a name in `nn.transformer.ACTIVATIONS`."""
-    norm_eps: float = 1e-12
-    """The number that its norms add to the variance."""
     causal: bool = False
     """Whether a token's vector depends only on that token and the ones before it."""
     prefixed: bool = False
     """Whether its attention can follow `Sequences.prefixes`: bidirectional over a source, then
     causal."""
-    pooled: bool = False
-    """Whether it computes a vector for each sequence (`Encoded.pooled`)."""
+
+    # Its vectors, as `embed` and heads on frozen vectors use them by default
+    has_vectors: bool = True
+    """Whether the outputs of the encoder are vectors that are useful for other objectives than its
+    own."""
     default_layer: int = -1
     """The layer that `embed` reads by default: 0 the embeddings, 1 to L, negative from the top."""
-    default_pooling: str = "mean"
-    """The pooling of `embed`, and of heads that are fitted on frozen vectors, by default."""
-    reads_last: bool = False
-    """Whether a head that is trained with the encoder reads the last token, which alone has seen
-    all of a text. Without that training the mean of all tokens says more."""
     default_normalize: bool = False
     """Whether `embed` scales vectors to length 1 by default."""
-    own_widths: tuple[int, ...] = ()
-    """The widths of layers 0 to L; empty: all are H."""
     averages_begin: bool = True
     """Whether mean pooling includes the token that begins a text. False where training gave that
     token no vector."""
@@ -67,16 +81,20 @@ class EncoderSpec:
     predicts this token but never reads it."""
     averages_unknown: bool = True
     """Whether mean pooling includes unknown words. False where training left them out."""
+
+    # Its heads
     feature_based: bool = False
     """Whether `finetune` by default leaves the encoder as it is and trains a head on its vectors,
     as word vectors and ELMo were published; otherwise the encoder is trained too."""
+    reads_last: bool = False
+    """Whether fine-tuned heads read the last token, which alone has seen all of a text (causal
+    encoders). Frozen vectors use the mean of all tokens."""
     before_scores: Transform | None = None
     """The dense layer, activation and norm that a head over the last layer applies before its
     scores, as the model was published; None: it has none. A head over a pooler never applies
     them."""
-    has_vectors: bool = True
-    """Whether the outputs of the encoder are vectors that are useful for other objectives than its
-    own."""
+    before_tokens: Transform | None = None
+    """The same before the scores of a new head that predicts tokens; None: it has none."""
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -111,8 +129,8 @@ class Encoded:
     def at(self, positions: Tensor) -> Tensor:
         """Return the vectors of the top layer at `positions` `[K]` in N, `[K, H]`.
 
-        Raises:
-            ValueError: the top layer was computed at other positions.
+        If it was computed at some positions only, `positions` must be the tensor that the encoder
+        was given. Objects are compared, because to compare values the host would wait for a GPU.
         """
         if self.positions is None:
             return self.last.index_select(0, positions)

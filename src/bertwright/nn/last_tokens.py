@@ -41,6 +41,5 @@ class LastTokens(NamedTuple):
 
 def last_tokens(inputs: Inputs, count: int) -> LastTokens:
     """Return the last `count` tokens of each sequence of a batch."""
-    ends = inputs.sequences.cu_seqlens[1:].long() - 1
-    rows = inputs.sequences.last_tokens(count).flip(1)[ends]  # [B, C]
+    rows = inputs.sequences.last_tokens(count).flip(1)[inputs.sequences.last]  # [B, C]
     return LastTokens(torch.cat([inputs.ids, inputs.ids.new_full((1,), -1)])[rows])

@@ -129,6 +129,11 @@ class Sequences(BatchCache):
         return self.cu_seqlens[:-1].long()
 
     @cached_property
+    def last(self) -> Tensor:
+        """The position of each sequence's last token in the batch, `[B]`."""
+        return self.cu_seqlens[1:].long() - 1
+
+    @cached_property
     def positions(self) -> Tensor:
         """The position of each token in its sequence, from 0, `[N]`."""
         starts = self.first.index_select(0, self.index)

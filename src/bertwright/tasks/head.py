@@ -200,15 +200,10 @@ class TextHead(Head[B]):
         reads the pooled vector, or None for all.
         """
         if self.reads_last:
-            sequences = batch.inputs.sequences
-            return self._last(sequences)
+            return batch.inputs.sequences.last
         if not self.reads_pooled:
             return None
         return torch.empty(0, dtype=torch.long, device=batch.inputs.ids.device)
-
-    def _last(self, sequences: Sequences) -> Tensor:
-        """Return the position of each window's last token, `[B]`, which a head on GPT reads."""
-        return sequences.once("last", lambda: sequences.cu_seqlens[1:].long() - 1)
 
     def vectors(self, encoded: Encoded, batch: B) -> Tensor:
         """Return one vector for each window, `[B, F]`."""
@@ -216,7 +211,7 @@ class TextHead(Head[B]):
             assert encoded.pooled is not None
             x = encoded.pooled
         elif self.reads_last:
-            x = encoded.at(self._last(encoded.sequences)).float()
+            x = encoded.at(encoded.sequences.last).float()
         else:
             head = self.task.head
             features = self.features(encoded)

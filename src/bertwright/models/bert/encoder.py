@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.models.bert.config import BertConfig
-from bertwright.nn.encoder import EncoderSpec
+from bertwright.nn.encoder import EncoderSpec, Transform
 from bertwright.nn.init import initialize
 from bertwright.nn.transformer.embeddings import Embeddings, make_table
 from bertwright.nn.transformer.layers import ACTIVATIONS, layers_of
@@ -93,21 +93,21 @@ class Pooler(nn.Module):
 
 def bert_spec(config: BertConfig) -> EncoderSpec:
     """Return the specification of an encoder with this configuration."""
+    width, eps = config.hidden_size, config.layer_norm_eps
+    transform = Transform(width, config.hidden_act, eps, config.embedding_size)
     return EncoderSpec(
-        width=config.hidden_size,
+        width=width,
         depth=config.num_hidden_layers,
         vocab_size=config.vocab_size,
-        embedding_width=config.embedding_size,
         max_length=config.max_length,
         segments=max(1, config.type_vocab_size),
         reads_pairs=True,
-        activation=config.hidden_act,
-        norm_eps=config.layer_norm_eps,
         causal=config.causal,
         prefixed=not config.causal,
         pooled=config.pooler,
         default_layer=-2,  # as in bert-as-service: the last layer is specific to the objectives
         reads_last=config.causal,
+        before_tokens=None if config.causal else transform,
     )
 
 

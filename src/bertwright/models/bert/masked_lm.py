@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
-from bertwright.nn.encoder import Encoded, Encoder
+from bertwright.nn.encoder import Encoded, Encoder, Transform
 from bertwright.nn.objective import Loss, Objective
-from bertwright.nn.outputs.transform import Transform
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 
 

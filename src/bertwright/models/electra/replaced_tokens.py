@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from bertwright.models.bert.encoder import BertEmbeddings
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.electra.config import ElectraConfig
-from bertwright.nn.encoder import Encoded, Encoder
+from bertwright.nn.encoder import Encoded, Encoder, Transform
 from bertwright.nn.objective import Loss, Objective
-from bertwright.nn.outputs.transform import Transform
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.transformer.layers import ACTIVATIONS, layers_of
 

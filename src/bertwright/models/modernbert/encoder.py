@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.models.modernbert.layers import ModernBertLayer, RotaryAttention, make_norm
-from bertwright.nn.encoder import Encoded, EncoderSpec
+from bertwright.nn.encoder import Encoded, EncoderSpec, Transform
 from bertwright.nn.init import initialize, truncated_normal
-from bertwright.nn.outputs.transform import DenseNorm, Transform
+from bertwright.nn.outputs.transform import DenseNorm
 from bertwright.nn.sequences import Inputs
 from bertwright.nn.transformer.embeddings import Embeddings, make_table
 from bertwright.nn.transformer.stack import CachedStack
@@ -54,11 +54,11 @@ def modernbert_spec(config: ModernBertConfig) -> EncoderSpec:
         vocab_size=config.vocab_size,
         max_length=config.max_length,
         reads_pairs=True,
-        norm_eps=config.layer_norm_eps,
         prefixed=True,
         pooled=config.pooler,
         default_layer=-1,  # layers below are sums before any norm
         before_scores=transform_of(config),
+        before_tokens=transform_of(config),
     )
 
 

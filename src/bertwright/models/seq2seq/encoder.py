@@ -157,9 +157,8 @@ class Seq2SeqDecoder(nn.Module):
         """Return the state before the first token, with one row per source."""
         sequences = memory.sequences
         x = memory.last.to(self.initial.weight.dtype)
-        last = sequences.cu_seqlens[1:].long() - 1
         half = x.shape[1] // 2
-        ends = torch.cat([x[last, :half], x[sequences.first, half:]], 1)  # [B, H]
+        ends = torch.cat([x[sequences.last, :half], x[sequences.first, half:]], 1)  # [B, H]
         first = self.initial(ends).tanh().chunk(2 * len(self.cells), 1)
         states = tuple(zip(first[::2], first[1::2], strict=True))
         owners = torch.arange(sequences.count)

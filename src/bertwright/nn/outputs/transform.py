@@ -7,27 +7,10 @@ Letters: K rows, H hidden.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor, nn
 
+from bertwright.nn.encoder import Transform
 from bertwright.nn.transformer.layers import ACTIVATIONS
-
-
-@dataclass(frozen=True)
-class Transform:
-    """The sizes of `norm(activation(x W + b))`."""
-
-    width: int
-    """H."""
-    activation: str
-    """A name in `ACTIVATIONS`."""
-    eps: float
-    """The number that the norm adds to the variance."""
-    output: int | None = None
-    """The width after the dense layer; None: H."""
-    bias: bool = True
-    """Whether the dense layer and the norm have biases."""
 
 
 class DenseNorm(nn.Module):

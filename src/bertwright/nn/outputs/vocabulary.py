@@ -12,9 +12,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from bertwright.nn.encoder import Transform
 from bertwright.nn.objective import Loss
 from bertwright.nn.outputs.output import vocabulary_loss
-from bertwright.nn.outputs.transform import DenseNorm, Transform
+from bertwright.nn.outputs.transform import DenseNorm
 from bertwright.nn.products import product
 
 

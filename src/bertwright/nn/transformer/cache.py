@@ -250,9 +250,8 @@ def read_prompts(
     """
     layers = list(layers)
     cache = KeyValueCache.empty(len(layers), layers[0].attention.heads, sequences, x)
-    last = sequences.cu_seqlens[1:].long() - 1
     for number, layer in enumerate(layers):
-        read = last if number == len(layers) - 1 else None
+        read = sequences.last if number == len(layers) - 1 else None
         attends = partial(cache.read, number, layer.attention, sequences=sequences)
         x = layer(x, sequences, read, attends)
     return x, cache
@@ -267,9 +266,8 @@ def read_further(
     """
     layers = list(layers)
     keys = Sequences(cache.lengths, x.device)
-    last = sequences.cu_seqlens[1:].long() - 1
     for number, layer in enumerate(layers):
-        read = last if number == len(layers) - 1 else None
+        read = sequences.last if number == len(layers) - 1 else None
         read_layer = partial(cache.read_further, number, layer.attention)
         more = {"sequences": sequences, "positions": positions, "keys": keys}
         x = layer(x, sequences, read, partial(read_layer, **more))

@@ -22,7 +22,6 @@ from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import (
     HeadConfig,
-    HeadPooling,
     Layers,
     SimilarityConfig,
     TaskConfig,
@@ -461,7 +460,7 @@ def _fitted_head(
     reads_one_by_one = encoder.segments == 1 and not encoder.pooled and not files.both_orders
     return HeadConfig(
         layers=layers,
-        pooling=config.pooling or cast(HeadPooling, encoder.default_pooling),
+        pooling=config.pooling or "mean",
         frame=frame_of(encoder, tokenizer.framing),
         unknown=tokenizer.unk_id if skips else None,
         compares=text2 is not None and reads_one_by_one,
@@ -493,7 +492,7 @@ def _with_vectors(
         )
     if config.hidden_size:
         raise ConfigError(f"hidden_size is for a head with scores; a {task.kind} task has none")
-    usual = "last" if encoder.reads_last else encoder.default_pooling
+    usual = "last" if encoder.reads_last else "mean"
     pooling = config.pooling or (usual if known is None else known.pooling)
     skips = not encoder.averages_unknown and tokenizer.file_words is None
     head = HeadConfig(

@@ -59,7 +59,6 @@ from bertwright.labelled.examples import GenerationExample
 from bertwright.labelled.texts import TARGETS
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner, Loss
-from bertwright.nn.outputs.transform import Transform
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.products import lay_out
 from bertwright.nn.sequences import Sequences
@@ -125,11 +124,9 @@ class Generator(VocabularyOutput, Head[GenerationBatch]):
                 "generation needs an encoder that can read a target from left to right, as a BERT "
                 "or a causal language model can; this one only reads both ways"
             )
-        transform = spec.before_scores or Transform(
-            spec.width, spec.activation, spec.norm_eps, spec.embedding_width
-        )
-        super().__init__(spec.vocab_size, transform=None if spec.causal else transform)
-        self.embedding_width = spec.embedding_width or spec.width
+        transform = spec.before_tokens
+        super().__init__(spec.vocab_size, transform=transform)
+        self.embedding_width = spec.width if transform is None else transform.output or spec.width
         self.task, self.mix, self.before_scores = task, None, None
 
     def tie(self, encoder: Encoder) -> None:

@@ -156,10 +156,8 @@ class SimilarityHead(StepObjective[SimilarityBatch], Head[SimilarityBatch]):
         """Return the positions of the last layer that are pooled; None for all."""
         pooling, sequences = self.task.head.pooling, batch.inputs.sequences
         if pooling == "cls":
-            return sequences.once("cls", lambda: sequences.first)
-        if pooling == "last":
-            return sequences.once("last", lambda: sequences.cu_seqlens[1:].long() - 1)
-        return None
+            return sequences.first
+        return sequences.last if pooling == "last" else None
 
     def vectors(self, encoded: Encoded, batch: SimilarityBatch) -> Tensor:
         """Return the vector of each text, `[R, W]` float32, example by example."""
