@@ -8,7 +8,7 @@ the exporter, the runtime and the padding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -111,12 +111,8 @@ def _of_one(
 
 
 def check_random(learner: Learner, exported: Exported) -> float:
-    """Return the largest relative difference between an export and our model, on sequences of
+    """Return the largest difference, by `compare`, between an export and our model on sequences of
     random lengths in batches of several.
-
-    Raises:
-        NotFinite: the outputs of our model are infinite or NaN.
-        BertwrightError: the difference exceeds `LARGEST_DIFFERENCE`.
     """
     generator, spec = np.random.default_rng(0), learner.encoder.spec
     most = min(exported.longest, 512)
@@ -124,23 +120,26 @@ def check_random(learner: Learner, exported: Exported) -> float:
     ids = [generator.integers(0, spec.vocab_size, length).tolist() for length in lengths]
     types = [np.sort(generator.integers(0, spec.segments, length)).tolist() for length in lengths]
     theirs = exported.run_all(ids, types, batch_tokens=2048)
-    own = ours(learner, exported, ids, types)
+    return compare(ours(learner, exported, ids, types), theirs)
+
+
+def compare(own: Mapping[str, Arrays], theirs: Mapping[str, Arrays]) -> float:
+    """Return the largest difference between the outputs of our model and of an export, relative to
+    the largest magnitude in an output, or to 1 if that is smaller.
+
+    Raises:
+        NotFinite: the outputs of our model are infinite or NaN.
+        BertwrightError: the difference exceeds `LARGEST_DIFFERENCE`.
+    """
+    worst, output = 0.0, ""
     for name, arrays in own.items():
         for array in arrays:
             require_finite(array, name)
-    worst, output = 0.0, ""
-    for name, arrays in own.items():
         scale = max(1.0, max(float(np.abs(array).max()) for array in arrays))
         for a, b in zip(arrays, theirs[name], strict=True):
             difference = float(np.abs(a - b).max()) / scale if a.shape == b.shape else np.inf
             if not difference <= worst:  # true for NaN as well
                 worst, output = difference, name
-    return accept(worst, output)
-
-
-def accept(worst: float, output: str) -> float:
-    """Return the largest difference `worst`, which is that of `output`; raise BertwrightError if it
-    exceeds `LARGEST_DIFFERENCE`."""
     if not worst <= LARGEST_DIFFERENCE:
         raise BertwrightError(
             f"the export is off: its {output} and ours differ by {worst:.2g} on random input; "

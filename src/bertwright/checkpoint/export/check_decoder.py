@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bertwright.checkpoint.export.check import accept
+from bertwright.checkpoint.export.check import compare
 from bertwright.checkpoint.export.exported import Session
 from bertwright.checkpoint.export.padded import LOGITS, PAST, PRESENT, Graph
 from bertwright.nn.objective import Learner
@@ -24,11 +24,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def check_decoder(learner: Learner, graphs: Sequence[Graph], sessions: Sequence[Session]) -> float:
-    """Return the largest difference between the logits of the graphs, which `sessions` run, and
-    those of the learner, relative to the largest logit, or to 1 if that is smaller.
-
-    Raises:
-        BertwrightError: the difference exceeds `LARGEST_DIFFERENCE`.
+    """Return the largest difference, by `compare`, between the logits of the graphs, which
+    `sessions` run, and those of the learner.
     """
     random = np.random.default_rng(0)
     spec = learner.encoder.spec
@@ -42,9 +39,8 @@ def check_decoder(learner: Learner, graphs: Sequence[Graph], sessions: Sequence[
     theirs = _run(graphs, sessions, texts, new)  # [rows, steps, V]
     with torch.inference_mode():
         pairs = zip(texts, new.tolist(), strict=True)
-        own = np.stack([_own(learner, text, more).numpy() for text, more in pairs])
-    scale = max(1.0, float(np.abs(own).max()))
-    return accept(float(np.abs(own - theirs).max()) / scale, LOGITS)
+        own = [_own(learner, text, more).numpy() for text, more in pairs]
+    return compare({LOGITS: own}, {LOGITS: list(theirs)})
 
 
 def _run(
