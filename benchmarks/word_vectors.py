@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from machine import machine
 
-from bertwright.checkpoint.vector_files import import_vectors
+from bertwright.checkpoint.convert import convert
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.models.word_vectors.files import read_vectors
 
@@ -74,7 +74,7 @@ def main() -> None:
         write(text, arguments.words, arguments.width)
         found["megabytes"] = text.stat().st_size >> 20
         found["text"] = seconds(lambda: read_vectors(text))
-        import_vectors(text, ours)
+        convert(text, ours)
         command = [sys.executable, "-c", LOOK_UP, str(ours), f"word{arguments.words // 2}"]
         runs = [subprocess.run(command, check=True, capture_output=True) for _ in range(3)]
         times = zip(*(json.loads(run.stdout) for run in runs), strict=True)

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.checkpoint import elmo_folder as files
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.formats.catalogue import ELMO
 from bertwright.checkpoint.inspection import inspect
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.elmo.encoder import Elmo
+from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.models.elmo.test_elmo import CONFIG, TOKENS, inputs
 
@@ -40,13 +41,14 @@ def model() -> Elmo:
 def published(model: Elmo, tmp_path: Path) -> Path:
     folder = tmp_path / "published"
     folder.mkdir()
-    files.write(folder, CONFIG, model.state_dict())
+    ELMO.write(Learner(model, {}), make_tokenizer([*SPECIAL, "a"]), folder)
     return folder
 
 
 def test_written_and_read_is_the_same_model(model: Elmo, published: Path) -> None:
-    tokenizer = make_tokenizer([*SPECIAL, "a", "the"])
-    again = files.read(published, tokenizer)
+    make_tokenizer([*SPECIAL, "a", "the"]).save(published)
+    again = ELMO.read(published).learner.encoder
+    assert isinstance(again, Elmo)
     assert again.config == replace(CONFIG, vocab_size=7, hidden_dropout_prob=0.1)
     with torch.no_grad():
         found = again.eval()(inputs([[2, 5, 6, 3]])).last
@@ -124,20 +126,22 @@ def test_options_of_other_weights(
     assert not (tmp_path / "out").exists()
 
 
-def test_errors_say_what_is_wrong(published: Path, model: Elmo, tmp_path: Path) -> None:
+def test_errors_say_what_is_wrong(published: Path, tmp_path: Path) -> None:
     with pytest.raises(BertwrightError, match=r"tokenizer\.json"):
         convert(published, tmp_path / "out")
     tokenizer = make_tokenizer([*SPECIAL, "a"])
+    tokenizer.save(published)
     options = json.loads((published / "options.json").read_text())
     (published / "weights.hdf5").write_bytes(b"cut")
     with pytest.raises(IntegrityError, match="HDF5"):
-        files.read(published, tokenizer)
+        ELMO.read(published)
     del options["char_cnn"]["filters"]
     (published / "options.json").write_text(json.dumps(options))
     with pytest.raises(DataError, match="filters"):
-        files.read(published, tokenizer)
+        ELMO.read(published)
+    forward = Elmo(replace(CONFIG, direction="forward"))
     with pytest.raises(ConfigError, match="forward alone"):
-        files.write(tmp_path, replace(CONFIG, direction="forward"), model.state_dict())
+        ELMO.write(Learner(forward, {}), tokenizer, tmp_path)
 
 
 def test_weights_without_skip_connections(model: Elmo, published: Path, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bertwright.atomic import write_manifest
-from bertwright.checkpoint import adapters
 from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.checkpoint.convert import convert
+from bertwright.checkpoint.formats import tensorflow
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.opened import OtherVocabulary, open_model
 from bertwright.config.task import TaskConfig
@@ -28,7 +28,7 @@ from tests.checkpoint.conftest import CONFIG, VOCABULARY, change, refused
 def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a tensor is an error."""
     monkeypatch.delattr(model_folder, "read_tensors")
-    monkeypatch.delattr(adapters, "read_tensor")
+    monkeypatch.delattr(tensorflow, "read_tensor")
 
 
 @pytest.mark.usefixtures("no_weights")

@@ -11,7 +11,7 @@ import torch
 
 import bertwright
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.vector_files import import_vectors
+from bertwright.checkpoint.convert import convert
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.senses import WordUsage, vectors_of_usages
@@ -61,7 +61,7 @@ def fasttext(folder: Path) -> Path:
     fasttext_file.write(
         path, fasttext_file.FastTextFile(config, WORDS, counts, rows, rows[: len(WORDS)])
     )
-    import_vectors(path, folder)
+    convert(path, folder)
     return folder
 
 
@@ -159,7 +159,7 @@ def test_the_words_nearest_to_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="top is 0"):
         model.most_similar("cat", 0)
     (tmp_path / "v.vec").write_text("cat 1 0\nsat 0 1\n")
-    import_vectors(tmp_path / "v.vec", tmp_path / "vectors")
+    convert(tmp_path / "v.vec", tmp_path / "vectors")
     with pytest.raises(DataError, match="'zorbled'"):
         bertwright.load(tmp_path / "vectors").most_similar("zorbled")
     with pytest.raises(ConfigError, match="words nearest"):

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import bertwright
-from bertwright.checkpoint.ngram_files import import_arpa
+from bertwright.checkpoint.convert import convert
 from bertwright.cli.app import run as run_verb
 from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
@@ -357,7 +357,7 @@ def test_damaged_arpa_files(tmp_path: Path, old: str, new: str, message: str) ->
     path = tmp_path / "m.arpa"
     path.write_bytes(ARPA.replace(old, new).encode("latin-1"))
     with pytest.raises(DataError, match=re.escape(message)):
-        import_arpa(path, tmp_path / "out")
+        convert(path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -365,7 +365,7 @@ def test_an_arpa_file_of_too_many_orders(tmp_path: Path) -> None:
     path = tmp_path / "m.arpa"
     path.write_text("\\data\\\n" + "".join(f"ngram {k}=1\n" for k in range(1, 200)))
     with pytest.raises(DataError, match=re.escape("ngram 33=1")):
-        import_arpa(path, tmp_path / "out")
+        convert(path, tmp_path / "out")
 
 
 def test_an_arpa_file_has_exact_words(tmp_path: Path) -> None:
@@ -382,16 +382,16 @@ def test_an_arpa_file_has_exact_words(tmp_path: Path) -> None:
     np.testing.assert_allclose(scored.log_probabilities / math.log(10), [-0.1, -0.6], rtol=1e-5)
     again = tmp_path / "again.arpa"
     assert run_verb(["convert", str(folder), str(again), "--to", "arpa"]) == 0
-    assert import_arpa(again, tmp_path / "twice").sizes == [4, 2]
+    assert convert(again, tmp_path / "twice").sizes["ngrams"] == [4, 2]
     assert model.generate("n't", max_new_tokens=3)[0][0].text.strip("n't ") == ""
 
 
 def test_an_arpa_file_without_markers(tmp_path: Path) -> None:
     path, folder = tmp_path / "m.arpa", tmp_path / "out"
     path.write_text("\\data\\\nngram 1=2\n\n\\1-grams:\n-0.5\ta\n-0.25\tb\n\n\\end\\\n")
-    sizes, notes = import_arpa(path, folder)
-    assert sizes == [4]  # and <s>, <unk>
-    assert [marker in " ".join(notes) for marker in ("<s>", "</s>", "<unk>")] == [True] * 3
+    done = convert(path, folder)
+    assert done.sizes == {"ngrams": [4]}  # and <s>, <unk>
+    assert [marker in " ".join(done.notes) for marker in ("<s>", "</s>", "<unk>")] == [True] * 3
     first, second = bertwright.load(folder).score(["a b", "a"])
     np.testing.assert_allclose(first.log_probabilities / math.log(10), [-0.5, -0.25], rtol=1e-5)
     np.testing.assert_allclose(second.log_probabilities / math.log(10), [-0.5], rtol=1e-5)
@@ -404,10 +404,10 @@ def test_an_arpa_file_that_says_more_than_it_has(
     path = tmp_path / "m.arpa"
     path.write_text("\\data\\\nngram 1=900000000000\n\\1-grams:\n" + "-1\ta\n" * 99)
     with pytest.raises(DataError, match="1-grams twice"):
-        import_arpa(path, tmp_path / "out")
+        convert(path, tmp_path / "out")
     path.write_bytes(b"\\data\\" + bytes(2 << 20))
     with pytest.raises(DataError, match=r"line 1 .* more than 1 MB"):
-        import_arpa(path, tmp_path / "out")
+        convert(path, tmp_path / "out")
 
 
 @pytest.mark.filterwarnings("error")

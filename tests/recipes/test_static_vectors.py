@@ -12,7 +12,7 @@ import torch
 
 import bertwright
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.vector_files import import_vectors
+from bertwright.checkpoint.convert import convert
 from bertwright.cli.app import run as run_verb
 from bertwright.models.awd_lstm.config import AwdLstmConfig
 from bertwright.models.elmo.config import ElmoConfig
@@ -94,7 +94,7 @@ def test_fine_tuning_averages_words_and_says_how_many_there_are(
     rows = [{"text": text, "label": "ab"[n % 2]} for n, text in enumerate(["cat", "a dog"] * 6)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_binary(tmp_path / "v.bin", NamedVectors(WORDS, np.eye(4, 5, dtype=np.float32)))
-    import_vectors(tmp_path / "v.bin", tmp_path / "file")
+    convert(tmp_path / "v.bin", tmp_path / "file")
     write(tmp_path / "trained", Word2VecConfig(9, 5))
     for name, frame in (("file", [0, 0]), ("trained", [1, 1])):
         out = tmp_path / f"{name}-task"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from bertwright.checkpoint.vector_files import import_vectors
+from bertwright.checkpoint.convert import convert
 from bertwright.config.serve import ServeConfig
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.inference.model import Model, load
@@ -127,7 +127,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("serve") / "words"
     vectors = "bank 1 0 2\nshore 1 0 1\nmoney 0 2 2\nU.S. -1 0 -2\n"
     folder.with_suffix(".vec").write_text(vectors)
-    import_vectors(folder.with_suffix(".vec"), folder)
+    convert(folder.with_suffix(".vec"), folder)
     return folder
 
 

@@ -10,8 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import bertwright
-from bertwright.checkpoint.ngram_files import import_arpa
-from bertwright.checkpoint.vector_files import import_vectors
+from bertwright.checkpoint.convert import convert
 from tests.inference.test_further_words import TEXTS, elmo, fasttext
 from tests.serve.test_metrics import figures
 
@@ -33,9 +32,9 @@ ngram 1=4
 def words(tmp_path: Path, full: Path, served: Callable[..., TestClient]) -> TestClient:
     """A server of word vectors, of an n-gram model, and of a BERT."""
     (tmp_path / "words.vec").write_text("door 1 0 2\nhouse 0 1 1\nU.S. 3 1 0\n")
-    import_vectors(tmp_path / "words.vec", tmp_path / "words")
+    convert(tmp_path / "words.vec", tmp_path / "words")
     (tmp_path / "lm.arpa").write_text(ARPA)
-    import_arpa(tmp_path / "lm.arpa", tmp_path / "lm")
+    convert(tmp_path / "lm.arpa", tmp_path / "lm")
     models = f"words={tmp_path / 'words'}", f"lm={tmp_path / 'lm'}", f"full={full}"
     return served(model=models)
 

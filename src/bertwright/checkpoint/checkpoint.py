@@ -25,13 +25,13 @@ import torch
 from torch import Tensor
 
 from bertwright.checkpoint import task_heads
-from bertwright.checkpoint.adapters import Headers
+from bertwright.checkpoint.formats.format import Headers
+from bertwright.checkpoint.memory import require_memory
 from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.checkpoint.sentence_transformers import vectors
 from bertwright.checkpoint.task_heads import HEADS, make_head
 from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
-from bertwright.machine import usable_memory
 from bertwright.models.load import system_of_config
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
@@ -320,19 +320,6 @@ def plan(
     task_heads.check_shapes(mappings, shapes, headers, folder)
     _check_types(mappings, state, headers)
     return LoadPlan(config, learner, report, tasks, new, mappings, headers, found.repeats)
-
-
-def require_memory(learner: Learner, what: str) -> None:
-    """Raise ConfigError if the weights of a learner need more memory than this machine has. The
-    learner may be on the device `meta`."""
-    tensors = [*learner.parameters(), *learner.buffers()]
-    size, most = sum(x.numel() * x.element_size() for x in tensors), usable_memory()
-    if most is not None and size > most:
-        count = sum(parameter.numel() for parameter in learner.parameters())
-        raise ConfigError(
-            f"{what} has {count:,} parameters, which take {size / 1e9:,.1f} GB of memory; this "
-            f"machine has {most / 1e9:,.1f} GB: choose smaller sizes, or a machine with more memory"
-        )
 
 
 def make_learner(

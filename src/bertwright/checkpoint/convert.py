@@ -1,4 +1,4 @@
-"""Convert a model's folder to another format, and report every tensor.
+"""Convert a model to another stored format: read, write, compare.
 
 | to | what is written |
 |---|---|
@@ -6,9 +6,11 @@
 | `tensorflow` | `bert_config.json`, `vocab.txt`, `bert_model.ckpt.*` of google-research/bert |
 | `sentence-transformers` | the encoder as for `huggingface`, with how vectors are made |
 | `elmo` | `options.json`, `weights.hdf5` and the tokenizer |
+| `word2vec`, `fasttext`, `arpa` | one file of word vectors, of a fastText model, of n-grams |
 
-A part that the source lacks is left out. Except for `elmo`, the result is read back and must equal
-the source bit for bit before the folder gets its final name.
+A part that the source lacks is left out. A folder that Bertwright loads is read back, and must
+equal the source bit for bit before it gets its final name. The formats of other programs
+(`formats/catalogue.py`) have no room for all that a model is, and are not compared.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -26,24 +28,26 @@ from torch import Tensor
 
 from bertwright.atomic import (
     atomic_folder,
+    atomic_path,
     disk_errors,
+    refuse_existing,
     refuse_folder,
     refuse_source,
     write_manifest,
 )
-from bertwright.checkpoint import checkpoint, elmo_folder, task_heads
+from bertwright.checkpoint import checkpoint, task_heads
 from bertwright.checkpoint.average import average
+from bertwright.checkpoint.formats.catalogue import ELMO, FILES, file_format
+from bertwright.checkpoint.formats.format import FileFormat
 from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.checkpoint.sentence_transformers import cross_encoder
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
 from bertwright.checkpoint.task_heads import HEADS
-from bertwright.checkpoint.verify import check_links, verify_folder
+from bertwright.checkpoint.verify import check_links
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import tensorflow
-from bertwright.models.elmo.config import ElmoConfig
 from bertwright.models.load import system_of_config, system_that
-from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder, pickled
 from bertwright.storage.model_folder import (
     BERT_CONFIG,
@@ -60,7 +64,10 @@ from bertwright.storage.tensor_names import part_of
 from bertwright.text.tokenizer.files import place_of_tokenizer
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
-Layout = Literal["huggingface", "tensorflow", "sentence-transformers", "elmo"]
+Target = Literal[
+    "huggingface", "tensorflow", "sentence-transformers", "elmo", "word2vec", "fasttext", "arpa"
+]
+"""The formats that are written. `inference/distill.py` writes tables of token vectors."""
 
 _VOCABULARY = "vocab.txt"
 
@@ -72,7 +79,7 @@ class Conversion:
     source: str
     source_format: str
     out: str
-    to: Layout
+    to: Target
     parts: tuple[str, ...]
     """The parts that were written."""
     parameters: int
@@ -87,12 +94,14 @@ class Conversion:
     shapes: dict[str, tuple[int, ...]]
     """The shapes of the tensors that were written, by their names there."""
     notes: tuple[str, ...]
+    sizes: dict[str, Any] = field(default_factory=dict)
+    """What a file of another program holds: words and width, or the numbers of n-grams."""
 
 
 def convert(
     source: str | Path,
     out: str | Path,
-    to: Layout = "huggingface",
+    to: Target = "huggingface",
     overwrite: bool = False,
     vectors: Mapping[str, Any] | None = None,
     last: int | None = None,
@@ -100,9 +109,9 @@ def convert(
     """Write a model in another format.
 
     Args:
-        source: a run, a checkpoint, a folder of any format that is read, or a folder whose weights
-            are `pytorch_model.bin` (`pickled.py`).
-        out: the folder to write.
+        source: a run, a checkpoint, a folder of any format that is read, a folder whose weights
+            are `pytorch_model.bin` (`pickled.py`), or files of another program.
+        out: the folder to write, or the file.
         to: the format.
         overwrite: whether `out` may be replaced, if Bertwright wrote it.
         vectors: fields of `EmbeddingDefaults` to set, for sentence-transformers. The other fields
@@ -116,17 +125,23 @@ def convert(
         DataError, IntegrityError: as for `checkpoint.load`; nothing is written.
     """
     source, out = Path(source), Path(out)
-    if to not in get_args(Layout):
-        raise ConfigError(f"to is {to!r}; expected one of {', '.join(get_args(Layout))}")
+    if to not in get_args(Target):
+        raise ConfigError(f"to is {to!r}; expected one of {', '.join(get_args(Target))}")
+    foreign, target = file_format(source), next((each for each in FILES if each.name == to), None)
+    if last is not None and (target or foreign) and (target or foreign) is not ELMO:
+        what = f"--to {to}" if foreign is None else f"a file of {foreign.described_as}"
+        raise ConfigError(f"--average is for the checkpoints of a trained network, not for {what}")
+    if foreign is not None and foreign is not ELMO:
+        return _import(foreign, source, out, to, overwrite)
+    if target is not None and target.suffixes:
+        return _export(target, source, out, overwrite)
     refuse_source(out, source, "DST")
     refuse_folder(out, overwrite, "DST")
     with _without_pickles(source, out) as opened:
         refuse_source(out, opened.source, "DST")
         folder, config = opened.folder, opened.config
-        if to == "elmo":
-            if not isinstance(config, ElmoConfig):
-                kind = system_of_config(config).row.name
-                raise ConfigError(f"a folder of elmo is for ELMo only; this model is a {kind}")
+        if target is not None:
+            target.check(config, source)
         elif to == "sentence-transformers":
             system_that(lambda system: system.is_padded, config, f"a folder of {to}")
         elif to != "huggingface":
@@ -150,10 +165,16 @@ def convert(
         if last is not None:
             mean = average(source, last)
             given = {name: mean[name] for name in given}
+            loaded.learner.load_state_dict(given)
         scores_pairs = bool(loaded.tasks) and opened.is_cross_encoder
         with atomic_folder(out, overwrite) as partial:
             notes = _write_tokenizer(opened, partial, to)
-            shapes = _write_model(partial, loaded, given, to)
+            if target is not None:
+                shapes = target.write(loaded.learner, opened.tokenizer, partial)
+            elif to == "tensorflow":
+                shapes = _write_tensorflow(partial, loaded, given)
+            else:
+                shapes = _write_huggingface(partial, loaded)
             if to == "huggingface" and not opened.trained_here:
                 _say_trained_elsewhere(partial)
             if to == "huggingface" and scores_pairs:
@@ -161,7 +182,7 @@ def convert(
             if to == "sentence-transformers":
                 sentence_transformers.write_defaults(partial, defaults, config.hidden_size)
             _write_card(folder, partial, source, to)
-            if to != "elmo":
+            if target is None:
                 _compare(partial, given)
             write_manifest(partial)
         report = loaded.report
@@ -176,10 +197,77 @@ def convert(
         if known is not None and known.dense and not defaults.dense:
             notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
     return Conversion(
-        str(source), opened.adapter.name, str(out), to, written,
+        str(source), opened.format.name, str(out), to, written,
         sum(v.numel() for v in given.values()), report.matched, report.missing, report.unused,
         report.left, shapes, tuple(notes),
     )  # fmt: skip
+
+
+def _import(
+    foreign: FileFormat, source: Path, out: Path, to: Target, overwrite: bool
+) -> Conversion:
+    """Write the model in files of another program as a folder."""
+    if to != "huggingface":
+        raise ConfigError(
+            f"--to is {to}; {foreign.described_as} become a folder first (--to huggingface), which "
+            "is then converted"
+        )
+    refuse_source(out, source, "DST")
+    refuse_existing(out, overwrite, "DST")
+    learner, tokenizer, sizes, notes = foreign.read(source)
+    with atomic_folder(out, overwrite) as partial:
+        tokenizer.save(partial)
+        card = f"# {source.name}\n\nConverted by `bertwright convert`.\n"
+        checkpoint.save(partial, learner, None, card)
+        write_manifest(partial)
+        shapes = _shapes_in(partial)
+    return _report(
+        source, foreign.described_as, out, to, learner.state_dict(), shapes, notes, sizes
+    )
+
+
+def _export(target: FileFormat, source: Path, out: Path, overwrite: bool) -> Conversion:
+    """Write a model as a file of another program."""
+    if out.suffix not in target.suffixes:
+        raise ConfigError(f"DST is {out}; expected a file with one of {', '.join(target.suffixes)}")
+    refuse_existing(out, overwrite, "DST")
+    opened = open_model(source)
+    target.check(opened.config, source)
+    loaded = checkpoint.load(opened)
+    with atomic_path(out, overwrite) as partial:
+        sizes = target.write(loaded.learner, opened.tokenizer, partial, out.suffix)
+    state, name = loaded.learner.state_dict(), opened.format.name
+    return _report(source, name, out, target.name, state, {}, (), sizes)
+
+
+def _report(
+    source: Path,
+    source_format: str,
+    out: Path,
+    to: Any,
+    state: Mapping[str, Tensor],
+    shapes: dict[str, tuple[int, ...]],
+    notes: tuple[str, ...],
+    sizes: dict[str, Any],
+) -> Conversion:
+    """Return the report of a conversion that carries over the whole model."""
+    parts = tuple(dict.fromkeys(part_of(name) for name in state))
+    parameters = sum(value.numel() for value in state.values())
+    return Conversion(
+        source=str(source),
+        source_format=source_format,
+        out=str(out),
+        to=to,
+        parts=parts,
+        parameters=parameters,
+        matched=(),
+        missing=(),
+        unused=(),
+        left=(),
+        shapes=shapes,
+        notes=notes,
+        sizes=sizes,
+    )
 
 
 def _say_trained_elsewhere(folder: Path) -> None:
@@ -208,9 +296,11 @@ def _without_pickles(source: Path, out: Path) -> Iterator[Opened]:
             f"{source} is a pickle, which may run code when opened; only one named "
             f"{pickled.NAME} is converted"
         )
-    if source.is_dir() and elmo_folder.is_published(source):
-        with _with_our_files(source, out) as found:
-            yield open_model(found)
+    if ELMO.recognize(source):
+        learner = ELMO.read(source).learner
+        with _folder_beside(out) as copy:
+            checkpoint.save(copy, learner, source, f"# {source.name}\n")
+            yield open_model(copy)
         return
     folders = sentence_transformers.folders_of(source) if source.is_dir() else []
     pickles = {x: pickled.pickles_of(x) for x in folders if not _has_weights(x)}
@@ -248,42 +338,30 @@ def _folder_beside(out: Path) -> Iterator[Path]:
             shutil.rmtree(made, ignore_errors=True)
 
 
-@contextmanager
-def _with_our_files(source: Path, out: Path) -> Iterator[Path]:
-    """Yield a temporary copy of a folder of ELMo's published files, saved as Bertwright saves a
-    model."""
-    if not {"tokenizer.json", _VOCABULARY} & {path.name for path in source.iterdir()}:
-        raise DataError(
-            f"{source} has no tokenizer.json: ELMo's files have no vocabulary; copy into it the "
-            "tokenizer of your text (bertwright tokenizer train --algorithm word)"
-        )
-    verify_folder(source)
-    encoder = elmo_folder.read(source, load_tokenizer(source))
-    with _folder_beside(out) as folder:
-        checkpoint.save(folder, Learner(encoder, {}), source, f"# {source.name}\n")
-        yield folder
-
-
 def _has_weights(folder: Path) -> bool:
     return any(
         path.name in (WEIGHTS, INDEX) or path.suffix == ".index" for path in folder.iterdir()
     )
 
 
-def _write_model(
-    folder: Path, loaded: checkpoint.Loaded, given: Mapping[str, Tensor], to: Layout
+def _write_huggingface(folder: Path, loaded: checkpoint.Loaded) -> dict[str, tuple[int, ...]]:
+    """Write the configuration, weights and tasks, and return the shapes of the written tensors."""
+    checkpoint.save(folder, loaded.learner, None, "", tasks=loaded.tasks)
+    return _shapes_in(folder)
+
+
+def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
+    files = [folder / name for name in (WEIGHTS, HEADS) if (folder / name).is_file()]
+    return {name: x.shape for file in files for name, x in headers_of(file).items()}
+
+
+def _write_tensorflow(
+    folder: Path, loaded: checkpoint.Loaded, given: Mapping[str, Tensor]
 ) -> dict[str, tuple[int, ...]]:
     """Write the configuration, weights and tasks, and return the shapes of the written tensors."""
     config, tasks = loaded.config, loaded.tasks
-    if to == "elmo":
-        own = {n.removeprefix("encoder."): x for n, x in given.items()}
-        return elmo_folder.write(folder, config, own)
-    if to != "tensorflow":
-        checkpoint.save(folder, loaded.learner, None, "", state=given, tasks=tasks)
-        files = [folder / name for name in (WEIGHTS, HEADS) if (folder / name).is_file()]
-        return {name: x.shape for file in files for name, x in headers_of(file).items()}
     objectives = frozenset(name for name in loaded.learner.objectives if name not in tasks)
-    system = system_of_config(config).in_layout(to)
+    system = system_of_config(config).in_layout("tensorflow")
     tensors = task_heads.tensors_to_save(given, system, config, tasks, bool(objectives))
     pooled = system.spec(config).pooled
     for task in tasks.values():
@@ -299,7 +377,7 @@ def _write_model(
     return {name: tuple(x.shape) for name, x in tensors.in_model.items()}
 
 
-def _write_tokenizer(opened: Opened, out: Path, to: Layout) -> list[str]:
+def _write_tokenizer(opened: Opened, out: Path, to: Target) -> list[str]:
     """Write the files of the tokenizer, and return notes about them for the user."""
     folder = place_of_tokenizer(opened.folder)
     present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
@@ -323,7 +401,7 @@ def _write_tokenizer(opened: Opened, out: Path, to: Layout) -> list[str]:
     return notes
 
 
-def _write_card(folder: Path, out: Path, source: Path, to: Layout) -> None:
+def _write_card(folder: Path, out: Path, source: Path, to: Target) -> None:
     card = folder / checkpoint.CARD
     if card.is_file():
         shutil.copyfile(card, out / checkpoint.CARD)

@@ -22,7 +22,7 @@ from typing import Any
 
 from bertwright.atomic import verify_manifest
 from bertwright.checkpoint import missing
-from bertwright.checkpoint.adapters import TENSORFLOW, adapter_of
+from bertwright.checkpoint.formats.catalogue import TENSORFLOW, folder_format
 from bertwright.checkpoint.huggingface import hub
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.config.hub import id_of
@@ -118,12 +118,12 @@ def source_at(path: Path) -> Path | None:
     """
     if path.is_dir():
         plain = (path / CONFIG).is_file() or sentence_transformers.is_one(path)
-        return path if plain or TENSORFLOW.is_one(path) else None
+        return path if plain or TENSORFLOW.recognize(path) else None
     prefix = find_prefix(path)
     if prefix is None:
         return None
     alone = len(list(prefix.parent.glob("*.index"))) == 1
-    return prefix.parent if alone and adapter_of(prefix.parent) is TENSORFLOW else prefix
+    return prefix.parent if alone and folder_format(prefix.parent) is TENSORFLOW else prefix
 
 
 def _newest_verified(run: Path) -> Place:

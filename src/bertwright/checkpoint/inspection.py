@@ -1,5 +1,5 @@
 """Inspect a folder by its headers, without loading weights. Files of other programs
-(`checkpoint/foreign.py`) are read completely, because only then is it known whether they are whole.
+(`formats/catalogue.py`) are read completely, because only then is it known whether they are whole.
 
 A folder that does not load is inspected too; the result states the reason.
 """
@@ -12,7 +12,8 @@ from typing import Any
 
 from bertwright.atomic import MANIFEST, verify_manifest
 from bertwright.checkpoint import checkpoint
-from bertwright.checkpoint.foreign import ForeignKind, foreign_kind
+from bertwright.checkpoint.formats.catalogue import file_format
+from bertwright.checkpoint.formats.format import FileFormat
 from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.verify import check_links
@@ -74,8 +75,8 @@ def inspect(path: str | Path) -> Inspection:
         IntegrityError: all checkpoints of a run are damaged.
     """
     path = Path(path)
-    if (kind := foreign_kind(path)) is not None:
-        return _inspect_foreign(path, kind)
+    if (foreign := file_format(path)) is not None:
+        return _inspect_foreign(path, foreign)
     opened = open_model(path)
     folder = opened.folder
     found = Inspection(str(opened.source), _format(opened))
@@ -106,13 +107,13 @@ def inspect(path: str | Path) -> Inspection:
     return found
 
 
-def _inspect_foreign(path: Path, kind: ForeignKind) -> Inspection:
-    """Return a description of files of another program. Most kinds must be converted to load."""
-    found = Inspection(str(path), kind.format, architecture=kind.architecture)
+def _inspect_foreign(path: Path, foreign: FileFormat) -> Inspection:
+    """Return a description of files of another program. Most formats must be converted to load."""
+    found = Inspection(str(path), foreign.described_as, architecture=foreign.architecture)
     if path.is_dir():
         _look_at_own_tokenizer(found, path)
     try:
-        contents = kind.contents(path)
+        contents = foreign.describe(path)
         found.sizes, found.parameters = contents.sizes, contents.parameters
         found.odd += contents.notes
         if (path / MANIFEST).is_file():
@@ -121,7 +122,7 @@ def _inspect_foreign(path: Path, kind: ForeignKind) -> Inspection:
     except BertwrightError as error:
         found.reason = str(error)
     else:
-        found.loads = kind.used_as_is
+        found.loads = foreign.used_as_is
         found.reason = None if found.loads else f"convert it first: bertwright convert {path} DST"
     return found
 
@@ -138,8 +139,8 @@ def _format(opened: Opened) -> str:
         return short(read_json(exported).get("runtime"), str)
     if sentence_transformers.is_one(opened.folder):
         return "sentence-transformers"
-    without_weights = source.is_dir() and not opened.adapter.is_one(source)
-    return "pickle" if without_weights and _pickles(source) else opened.adapter.name
+    without_weights = source.is_dir() and not opened.format.recognize(source)
+    return "pickle" if without_weights and _pickles(source) else opened.format.name
 
 
 def _pickles(folder: Path) -> list[str]:

@@ -12,8 +12,9 @@ from typing import Any
 from torch import Tensor
 
 from bertwright.atomic import sha256_file
-from bertwright.checkpoint.adapters import Adapter, AnyHeader, Headers, adapter_of
 from bertwright.checkpoint.find import Place, find_place
+from bertwright.checkpoint.formats.catalogue import folder_format
+from bertwright.checkpoint.formats.format import AnyHeader, FolderFormat, Headers
 from bertwright.checkpoint.sentence_transformers import cross_encoder
 from bertwright.checkpoint.sentence_transformers import folder as sentence_transformers
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
@@ -72,14 +73,14 @@ class Opened:
         return self.verified[name] if name in self.verified else sha256_file(path)
 
     @cached_property
-    def adapter(self) -> Adapter:
-        """The adapter of the folder's layout."""
-        return adapter_of(self.source)
+    def format(self) -> FolderFormat:
+        """The format of the folder."""
+        return folder_format(self.source)
 
     @cached_property
     def config_file(self) -> Path:
         """The path of the configuration file, which may not exist."""
-        return self.adapter.config_file(self.source)
+        return self.format.config_file(self.source)
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -93,16 +94,16 @@ class Opened:
         Raises:
             DataError: there is no configuration, or the model is of a kind that is not read.
         """
-        return self.adapter.config(self.config_file, self.content)
+        return self.format.config(self.config_file, self.content)
 
     @cached_property
     def system(self) -> System:
-        """The system of the model, with the tensor names of the folder's layout.
+        """The system of the model, with the tensor names of the folder's format.
 
         Raises:
-            ConfigError: the layout cannot hold models of this configuration.
+            ConfigError: the format cannot hold models of this configuration.
         """
-        return self.adapter.system(self.source, self.config)
+        return self.format.system(self.source, self.config)
 
     @cached_property
     def spec(self) -> EncoderSpec:
@@ -131,7 +132,7 @@ class Opened:
 
     @cached_property
     def _headers(self) -> tuple[dict[str, AnyHeader], tuple[str, ...]]:
-        return self.adapter.headers(self.source)
+        return self.format.headers(self.source)
 
     @property
     def headers(self) -> Headers:
@@ -152,12 +153,12 @@ class Opened:
 
     def read(self, headers: Headers, names: Sequence[str]) -> dict[str, Tensor]:
         """Return the tensors with these names, of the weights or of the file of task heads."""
-        return self.adapter.read(headers, names)
+        return self.format.read(headers, names)
 
     @cached_property
     def weight_files(self) -> list[Path]:
         """The files that hold the weights, without the separate file of task heads."""
-        return self.adapter.weight_files(self.source)
+        return self.format.weight_files(self.source)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from bertwright.checkpoint.adapters import Headers
+from bertwright.checkpoint.formats.format import Headers
 from bertwright.checkpoint.sentence_transformers.cross_encoder import with_activation
 from bertwright.config.task import SimilarityConfig, TaskConfig
 from bertwright.config.values import from_dict, to_dict

@@ -70,49 +70,18 @@ def convert(
     if dimensions is not None:
         raise ConfigError(f"--dimensions is for --to static; this is --to {to}")
 
-    from bertwright.checkpoint import convert as models
-    from bertwright.checkpoint import ngram_files as ngrams
-    from bertwright.checkpoint import vector_files as words
-    from bertwright.checkpoint.foreign import foreign_kind
+    from bertwright.checkpoint.convert import convert as write
 
-    kind = foreign_kind(source)
-    came = None if kind is None else kind.format
-    is_table = to in ("word2vec", "fasttext", "arpa") or came in (
-        "word vectors",
-        "fasttext",
-        "arpa",
-    )
-    if average is not None and is_table:
-        what = f"--to {to}" if came is None else f"a file of {came}"
-        raise ConfigError(f"--average is for the checkpoints of a trained network, not for {what}")
-    if to == "word2vec" or to == "fasttext" or came in ("word vectors", "fasttext"):
-        if to not in ("huggingface", "word2vec", "fasttext"):
-            raise ConfigError(
-                f"--to is {to}; word vectors become a folder (huggingface), word2vec or fasttext"
-            )
-        notes: tuple[str, ...] = ()
-        if to == "huggingface":
-            imported = words.import_vectors(source, out, overwrite)
-            vectors, notes = imported.vectors, imported.notes
-        else:
-            vectors = words.export_vectors(source, out, overwrite, to).vectors
-        facts: dict[str, Any] = {"words": vectors.shape[0], "width": vectors.shape[1]}
-        shown = dict(facts)
-    elif to == "arpa" or came == "arpa":
-        if to not in ("huggingface", "arpa"):
-            raise ConfigError(f"--to is {to}; an ARPA file becomes a folder (huggingface)")
-        notes = ()
-        if to == "arpa":
-            facts = {"ngrams": ngrams.export_arpa(source, out, overwrite)}
-        else:
-            facts = {}
-            facts["ngrams"], notes = ngrams.import_arpa(source, out, overwrite)
-        shown = {f"{k}-grams": count for k, count in enumerate(facts["ngrams"], 1)}
+    done = write(source, out, to, overwrite, given or None, average)
+    for note in done.notes:
+        say(note)
+    if json:
+        facts = vars(done) | done.sizes
+        del facts["sizes"]
+        print_json(facts)
+    elif done.sizes:
+        print_fields({"written": out, **_shown(done.sizes)})
     else:
-        done = models.convert(source, out, to, overwrite, given or None, average)
-        if json:
-            print_json(vars(done))
-            return
         print_table(("tensors", "", "shape"), _in_short(done.shapes))
         print_fields(
             {
@@ -125,13 +94,13 @@ def convert(
                 **({"left by training": ", ".join(done.left)} if done.left else {}),
             }
         )
-        for note in done.notes:
-            say(note)
-        return
-    for note in notes:
-        say(note)
-    facts |= {"notes": list(notes)} if notes else {}
-    print_json({"out": out, "to": to, **facts}) if json else print_fields({"written": out, **shown})
+
+
+def _shown(sizes: dict[str, Any]) -> dict[str, Any]:
+    """Return what a file of another program holds, with a number for each order of n-grams."""
+    if "ngrams" not in sizes:
+        return sizes
+    return {f"{k}-grams": count for k, count in enumerate(sizes["ngrams"], 1)}
 
 
 def _distill(

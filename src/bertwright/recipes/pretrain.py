@@ -18,6 +18,7 @@ import torch
 
 from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint.memory import require_memory
 from bertwright.checkpoint.opened import open_model
 from bertwright.config.run import RunConfig
 from bertwright.data.loading.epoch_loader import EpochLoader
@@ -157,7 +158,7 @@ def make_learner(config: RunConfig, shards: Shards) -> Learner:
         model = system.model(config, shards, sources)
         config.require_positions(model)
         with torch.device("meta"):
-            checkpoint.require_memory(system.make_learner(model, names), "the model")
+            require_memory(system.make_learner(model, names), "the model")
         learner = system.make_learner(model, names)
         system.initialize(learner, config, shards, sources)
     return _ready(config, learner)

@@ -15,12 +15,12 @@ import pytest
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner, save
+from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.export.check_decoder import check_decoder
 from bertwright.checkpoint.export.decoders import graphs_of
 from bertwright.checkpoint.export.exported import Session, open_exported
 from bertwright.checkpoint.export.padded import Graph
 from bertwright.checkpoint.export.write import export
-from bertwright.checkpoint.vector_files import import_vectors
 from bertwright.errors import BertwrightError, ConfigError, DataError
 from bertwright.inference.model import load
 from bertwright.models.bert.config import LeftToRightBertConfig
@@ -227,6 +227,6 @@ def test_models_without_such_graphs() -> None:
 def test_what_cannot_be_exported_is_told_no_options(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     (tmp_path / "words.vec").write_text("door 1 0 2\nhouse 0 1 1\n")
-    import_vectors(tmp_path / "words.vec", tmp_path / "words")
+    convert(tmp_path / "words.vec", tmp_path / "words")
     with pytest.raises(ConfigError, match="this model is a"):
         export(tmp_path / "words", tmp_path / "out", "onnx", int8=True)

@@ -5,7 +5,7 @@ matrices are `[in, out]`. Those of an LSTM are `[in + state, 4 dim]`, with gates
 f, o (here i, f, g, o), and it adds 1 to f when it runs. The files have no vocabulary: a token is
 spelled by its bytes, so any tokenizer of words can be used.
 
-This file holds the names and the parsing; `checkpoint/elmo_folder.py` opens and writes folders.
+This file holds the names and the parsing; `checkpoint/formats/elmo.py` opens and writes folders.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
     \\end\\
 
 In these files the tokens for begin and end are `<s>` and `</s>`, and unknown words are `<unk>`.
-`checkpoint/ngram_files.py` converts such files to folders and back.
+`checkpoint/formats/arpa.py` makes models of them, and writes them.
 
 Letters: V vocabulary, M n-grams of order k.
 """

@@ -1,0 +1,1 @@
+"""Stored formats of models: their files, headers and tensors."""
