@@ -258,6 +258,15 @@ def test_a_process_killed_at_its_tokens_goes_on(
     assert not parts_path(out).exists()
 
 
+def test_files_of_others_in_the_folder_of_parts_stay(embed: Embed, tmp_path: Path) -> None:
+    out = tmp_path / "v.npy"
+    parts_path(out).mkdir()
+    (parts_path(out) / "notes.txt").write_text("of a user")
+    embed(out)
+    assert [path.name for path in parts_path(out).iterdir()] == ["notes.txt"]
+    assert embed(out, resume=True).complete
+
+
 @pytest.mark.parametrize(("name", "twice"), [("v.npy", 0), ("v.jsonl", 0), ("v.parquet", 5)])
 def test_rows_need_their_space_once(
     embed: Embed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, twice: int

@@ -20,9 +20,11 @@ removed, so that vectors are never beside the scales of other vectors.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -42,6 +44,9 @@ from bertwright.inference.files.stored_vectors import Coder, scales_path
 
 if TYPE_CHECKING:  # it imports torch
     from bertwright.inference.encode import Text
+
+_OURS = re.compile(r"\d+(\.json)?|whole(\.json)?|key\.json|scales\.npy|\..+")
+"""The names of files in the folder of parts; a hidden one is what a killed run left."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ class PartWriter:
         self.digest = hashlib.sha256()
         """The digest of the texts up to now."""
         if overwrite or not self._begun():
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._clear()
         elif not resume:
             raise ConfigError(
                 f"an unfinished {path.name} is in {path.parent}: pass --resume to continue it, or "
@@ -111,7 +116,7 @@ class PartWriter:
         if resume and not overwrite:
             try:
                 self._read()
-            except (OSError, ValueError, LookupError, TypeError) as error:
+            except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 if isinstance(error, ConfigError):
                     raise
                 raise IntegrityError(
@@ -287,9 +292,7 @@ class PartWriter:
 
     def _rename(self) -> None:
         """Give the complete file, its scales and its description their final names."""
-        for path in self.folder.iterdir():
-            if path.name not in ("whole", "whole.json", "scales.npy"):
-                path.unlink()
+        self._clear(keep=("whole", "whole.json", "scales.npy"))
         scales = scales_path(self.path)
         if self.whole.is_file():
             key_path(self.path).unlink(missing_ok=True)
@@ -301,12 +304,23 @@ class PartWriter:
             self.whole.replace(self.path)
         self.record.replace(key_path(self.path))
         sync_file(self.path.parent)
-        shutil.rmtree(self.folder)
+        self._clear()
 
     def close(self) -> None:
         """Remove the folder of parts if it has none, so that there is nothing to resume."""
         if not self._begun():
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._clear()
+
+    def _clear(self, keep: Sequence[str] = ()) -> None:
+        """Remove the files in the folder of parts that may be ours, and the folder if it is empty
+        then.
+        """
+        # records first: rows without one are never read
+        for path in sorted(self.folder.glob("*"), key=lambda path: path.suffix != ".json"):
+            if _OURS.fullmatch(path.name) and path.name not in keep:
+                path.unlink()
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
 
 
 def _check_sha256(path: Path, expected: str) -> None:
