@@ -141,13 +141,12 @@ class CachedDecoder(Graph):
         new, every = _positions(ids, past[0])
         causal = hide((every <= new[:, None]).long(), self.head.bias)  # [T, P + T]
         bias = hide(mask, self.head.bias)[:, None, None]
-        x = self.embeddings(ids, new)
+        x, rows = self.embeddings(ids, new), Rows(new.expand(ids.shape))
         present: list[Tensor] = []
         layers = _decoder_layers(self.decoder)
         for n, layer in enumerate(layers):
             own, (key, value) = past[2 * n : 2 * n + 2], past[2 * (len(layers) + n) :][:2]
-            x, kept = layer.step(x, own, (key, value), bias, causal)
-            present += kept
+            x = layer.step(x, over(layer, causal, rows, own, present), (key, value), bias)
         return [self.head.logits(x), *present]
 
 

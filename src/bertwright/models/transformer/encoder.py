@@ -16,9 +16,9 @@ hidden, A heads, D = H / A, L layers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,10 @@ from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send
 from bertwright.nn.init import initialize
-from bertwright.nn.sequences import Inputs
+from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.transformer.cache import KeysValues, KeyValueCache
 from bertwright.nn.transformer.embeddings import Embeddings
-from bertwright.nn.transformer.layers import Cache, DecoderLayer, layers_of, sinusoids
+from bertwright.nn.transformer.layers import DecoderLayer, layers_of, sinusoids
 from bertwright.nn.transformer.stack import Stack
 
 
@@ -85,11 +86,9 @@ class Transformer(Stack):
 class TransformerDecoderState:
     """The state of the decoder for R rows."""
 
-    length: int
-    """The number of tokens that each row has read."""
-    own: tuple[Cache | tuple[()], ...]
-    """For each layer, the keys and values of those tokens, `[R, A, t, D]`."""
-    source: tuple[Cache, ...]
+    own: KeyValueCache
+    """The keys and values of the tokens that each row has read, equally many for all rows."""
+    source: tuple[KeysValues, ...]
     """For each layer, the keys and values of P sources, `[P, A, S, D]`; each source has R / P
     rows.
     """
@@ -101,12 +100,8 @@ class TransformerDecoderState:
     def select(self, rows: Tensor) -> TransformerDecoderState:
         """Return the state of the given rows, `[r]` on the host; a row may occur more than once."""
 
-        def pick(caches: Sequence[Sequence[Tensor]], rows: Tensor) -> Any:
-            there = send(rows, self.bias.device)
-            return tuple(tuple(x.index_select(0, there) for x in cache) for cache in caches)
-
         owners = self.owners[rows]
-        state = replace(self, own=pick(self.own, rows))
+        state = replace(self, own=self.own.select(rows))
         if torch.equal(owners, self.owners):  # other beams of the same sources
             return state
         sources, counts = torch.unique_consecutive(owners, return_counts=True)
@@ -114,8 +109,10 @@ class TransformerDecoderState:
         if bool((counts != rows_each).any()):  # numbers of rows differ: repeat a source per row
             sources, rows_each = owners, 1
         owners = torch.arange(len(sources)).repeat_interleave(rows_each)
-        bias = self.bias.index_select(0, send(sources, self.bias.device))
-        return replace(state, source=pick(self.source, sources), bias=bias, owners=owners)
+        there = send(sources, self.bias.device)
+        source = tuple((k.index_select(0, there), v.index_select(0, there)) for k, v in self.source)
+        bias = self.bias.index_select(0, there)
+        return replace(state, source=source, bias=bias, owners=owners)
 
 
 class TransformerDecoder(nn.Module):
@@ -159,7 +156,9 @@ class TransformerDecoder(nn.Module):
         source = tuple((of_rows(k), of_rows(v)) for k, v in parts)
         bias = sequences.bias(memory.last)
         owners = torch.arange(sequences.count)
-        return TransformerDecoderState(0, ((),) * len(layers), source, bias[:, None, None], owners)
+        keys = source[0][0]
+        own = KeyValueCache.of_rows(len(layers), sequences.count, keys)
+        return TransformerDecoderState(own, source, bias[:, None, None], owners)
 
     def advance(
         self, ids: Tensor, state: TransformerDecoderState
@@ -167,14 +166,18 @@ class TransformerDecoder(nn.Module):
         """Read the next token `[R]` of each row. Return the vectors that predict the token after it
         `[R, H]`, and the new state.
         """
-        if state.length == self.longest:
+        own = state.own
+        length = own.lengths[0]
+        if length == self.longest:
             raise ValueError(f"a target has more than {self.longest} tokens")
-        x: Tensor = self._tied[0](ids, torch.full_like(ids, state.length))[:, None]
-        caches = []
-        for layer, own, source in zip(self.layers, state.own, state.source, strict=True):
-            x, more = cast(DecoderLayer, layer).step(x, own, source, state.bias)
-            caches.append(more)
-        return x[:, 0], replace(state, length=state.length + 1, own=tuple(caches))
+        x: Tensor = self._tied[0](ids, torch.full_like(ids, length))
+        own.grow()
+        sequences = Sequences([1] * len(ids), ids.device)
+        for number, source in enumerate(state.source):
+            layer = cast(DecoderLayer, self.layers[number])
+            attend = partial(own.attend, number, layer.attention, sequences=sequences)
+            x = layer.step(x, attend, source, state.bias)
+        return x, state
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialize all matrices in the same way as those of the encoder."""

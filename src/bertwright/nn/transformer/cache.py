@@ -33,6 +33,10 @@ NEAR, SPARE_ROWS = 1.2, 128
 plus SPARE_ROWS."""
 
 
+KeysValues = tuple[Tensor, Tensor]
+"""Keys and values of R rows, `[R, A, S, D]` each."""
+
+
 class KeyValueCache:
     """The keys and values of all layers, for R sequences."""
 
@@ -61,6 +65,15 @@ class KeyValueCache:
         capacity, size = sequences.longest + SPARE, like.shape[-1] // heads
         store = like.new_zeros(layers, 2, sequences.count, heads, capacity, size)
         return cls(store, list(sequences.lengths))
+
+    @classmethod
+    def of_rows(cls, layers: int, rows: int, like: Tensor) -> KeyValueCache:
+        """Return the cache of rows that have read no token yet.
+
+        It has the heads, their width, the device and the dtype of `like` `[..., A, S, D]`.
+        """
+        heads, size = like.shape[-3], like.shape[-1]
+        return cls(like.new_zeros(layers, 2, rows, heads, SPARE, size), [0] * rows)
 
     def read(
         self, layer: int, attention: SelfAttention, qkv: Tensor, sequences: Sequences
@@ -159,7 +172,8 @@ class KeyValueCache:
             return self
         lengths = [self.lengths[row] for row in numbers]
         longest = max(lengths)
-        store = self.store[..., : longest + SPARE, :].index_select(2, send(rows, self.store.device))
+        # there is room for one token: a beam search selects rows after every token
+        store = self.store[..., : longest + 1, :].index_select(2, send(rows, self.store.device))
         return KeyValueCache(store, lengths, self.segment)
 
     def join(self, other: KeyValueCache) -> KeyValueCache:

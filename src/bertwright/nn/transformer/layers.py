@@ -9,7 +9,7 @@ intermediate, T length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.sequences import Sequences
 from bertwright.nn.transformer.attention import Attend, CrossAttention, SelfAttention
-from bertwright.nn.transformer.cache import attend_rows, heads_of
+from bertwright.nn.transformer.cache import KeysValues, attend_rows, heads_of
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -140,10 +140,6 @@ def layers_of(
     return nn.ModuleList(layers)
 
 
-Cache = tuple[Tensor, Tensor]
-"""Keys and values of R rows, `[R, A, t, D]` each."""
-
-
 class DecoderLayer(TransformerLayer):
     """Causal self-attention, attention to the source, then a feed-forward part."""
 
@@ -185,47 +181,33 @@ class DecoderLayer(TransformerLayer):
     def compile_parts(self) -> None:
         self.feed_forward.compile(dynamic=True)
 
-    def step(
-        self,
-        x: Tensor,
-        past: Sequence[Tensor],
-        source: Cache,
-        bias: Tensor,
-        causal: Tensor | None = None,
-    ) -> tuple[Tensor, Cache]:
-        """Run the next tokens of each row over the cached keys and values of the tokens before.
+    def step(self, x: Tensor, attend: Attend, source: KeysValues, bias: Tensor) -> Tensor:
+        """Run the next tokens of R rows, which see the tokens before them by `attend`.
 
         Args:
-            x: `[R, T, H]`.
-            past: keys and values of the t tokens before, `[R, A, t, D]` each; empty: t is 0.
+            x: `[R, H]`; `[R, T, H]` where `attend` takes several tokens of a row.
+            attend: the self-attention over a cache.
             source: keys and values of P sources, `[P, A, S, D]` each; R / P consecutive rows share
                 a source.
             bias: `[P, 1, 1, S]`, 0 where a source has a token, -inf at padding.
-            causal: `[T, t + T]`, 0 where a token sees another, -inf elsewhere; None: every token
-                sees all others.
 
         Returns:
-            The output `[R, T, H]`, and `past` extended by the T tokens.
+            The output, of the shape of x.
         """
-        caches = []
-        cross = self.cross_attention
 
         def attend_own(y: Tensor) -> Tensor:
-            q, k, v = heads_of(self.attention.qkv(y), self.attention.heads, 3)
-            if past:
-                k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
-            caches.append((k, v))
-            output: Tensor = self.attention.output(attend_rows(q, k, v, causal))
+            output: Tensor = self.attention.output(attend(self.attention.qkv(y)))
             return output
 
         def attend_source(y: Tensor) -> Tensor:
+            cross = self.cross_attention
             # [P, R / P * T, H]; len() would make P a constant of an exported graph
-            rows = cross.query(y).reshape(bias.shape[0], -1, y.shape[2])
+            rows = cross.query(y).reshape(bias.shape[0], -1, y.shape[-1])
             (q,) = heads_of(rows, cross.heads, 1)
             output: Tensor = cross.output(attend_rows(q, *source, bias))
             return output.view(y.shape)
 
-        return self.parts(x, attend_own, attend_source), caches[0]
+        return self.parts(x, attend_own, attend_source)
 
     def parts(
         self,
