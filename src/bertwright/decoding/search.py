@@ -183,11 +183,7 @@ class RowsInFlight:
 
 
 def choose(logits: Tensor, rows: Sequence[Row]) -> list[int]:
-    """Return the next token of each row, given logits `[R, V]`, by the row's own configuration.
-
-    Raises:
-        NotFinite: the largest logit of a row is not finite.
-    """
+    """Return the next token of each row, given logits `[R, V]`, by the row's own configuration."""
     tokens = logits.argmax(1)  # argmax returns a NaN where there is one
     finite = logits.gather(1, tokens[:, None])[:, 0].isfinite()
     best: list[int]
@@ -316,9 +312,6 @@ def beam_steps(
     Yields:
         An empty list after the sources are read, then after each step the numbers of the sources
         that it finished and their hypotheses.
-
-    Raises:
-        NotFinite: the probabilities are not finite.
     """
     logits, state = decoder.begin(source)
     beams = {number: [list[int]()] for number in range(len(logits))}  # of unfinished sources

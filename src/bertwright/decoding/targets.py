@@ -86,9 +86,6 @@ class TargetSearch:
             sources: the ids of each source, including those of begin and end.
             config: the number of beams, the length penalty and the maximum length.
             done: the number of sources before these, from which the numbers in errors count.
-
-        Raises:
-            DataError: a source is longer than the model reads; its number is named.
         """
         longest = self.longest
         for number, ids in enumerate(sources, done + 1):

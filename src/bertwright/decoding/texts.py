@@ -52,9 +52,6 @@ class CausalDecoder:
             encoder: an encoder that implements `GoesOn`.
             head: the head that predicts the next token.
             paired: whether prompts have segment 0 and generated tokens segment 1.
-
-        Raises:
-            ConfigError: the encoder cannot continue a text.
         """
         if not isinstance(encoder, GoesOn):
             raise ConfigError(f"a {type(encoder).__name__} cannot continue a text token by token")
@@ -64,13 +61,10 @@ class CausalDecoder:
         """Whether a prompt may be read in parts, which requires that the encoder is causal."""
 
     def begin(self, source: Sequence[Sequence[int]]) -> tuple[Tensor, Any]:
-        """Read B prompts. Return the logits of the next token `[B, V]`, and the state."""
         order, inputs = self._inputs(source)
         return self._in_order(order, *self.encoder.begin(inputs))
 
     def extend(self, source: Sequence[Sequence[int]], state: Any) -> tuple[Tensor, Any]:
-        """Read further tokens of B prompts. Return the logits of the next token `[B, V]`, and the
-        new state."""
         order, inputs = self._inputs(source)
         if order != sorted(order):
             state = state.select(torch.tensor(order))

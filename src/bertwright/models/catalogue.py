@@ -147,11 +147,7 @@ def trainable() -> dict[str, type[RunConfig]]:
 
 
 def row_of(run: RunConfig | type[RunConfig]) -> Row:
-    """Return the row of the system of a run, or of a class of runs.
-
-    Raises:
-        ConfigError: no system has runs of this class.
-    """
+    """Return the row of the system of a run, or of a class of runs."""
     wanted = run if isinstance(run, type) else type(run)
     for row in MODELS.values():
         if row.run is wanted:
@@ -171,11 +167,7 @@ def not_trained(system: str) -> ConfigError:
 
 
 def system_of_model(model: str | None) -> str:
-    """Return the name of the system that a preset (`--model`) belongs to; for None, the first.
-
-    Raises:
-        ConfigError: no system has a preset of this name.
-    """
+    """Return the name of the system that a preset (`--model`) belongs to; for None, the first."""
     if model is None:
         return next(iter(MODELS))
     for system, row in MODELS.items():
@@ -196,9 +188,6 @@ def system_and_preset(system: str | None, size: str | None) -> tuple[str, str | 
 
     `size` is a preset (`bert-mini-ltr`), or what the name of one adds to that of its system
     (`mini`). Without a system it is a preset of any, or a size of the first system.
-
-    Raises:
-        ConfigError: there is no such system, or the system has no such preset.
     """
     runs = trainable()
     if system in MODELS and system not in runs:

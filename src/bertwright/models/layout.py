@@ -41,12 +41,7 @@ class Layout(Generic[C]):
         return {}
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> C:
-        """Return the configuration in a `config.json`.
-
-        Raises:
-            DataError: a key is missing or unknown, or its value is out of range or of the wrong
-                type.
-        """
+        """Return the configuration in a `config.json`."""
         of_folder = {"model_type", VERSION_KEY, "pad_token_id"}
         try:
             return from_dict(self.config, {k: v for k, v in content.items() if k not in of_folder})

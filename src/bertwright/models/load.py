@@ -18,11 +18,7 @@ from bertwright.nn.encoder import GoesOn
 
 
 def load(name: str) -> System:
-    """Return the record of a system.
-
-    Raises:
-        ConfigError: the catalogue has no such system.
-    """
+    """Return the record of a system."""
     if name not in MODELS:
         raise ConfigError(f"no system {name!r}; expected {', '.join(MODELS)}")
     return import_system(name)
@@ -92,11 +88,7 @@ def system_of(run: RunConfig | type[RunConfig]) -> System:
 
 
 def system_of_config(config: object) -> System:
-    """Return the system of a model's configuration (`encoder.config`).
-
-    Raises:
-        ConfigError: no system has configurations of this class.
-    """
+    """Return the system of a model's configuration (`encoder.config`)."""
     row = {row.config: row for row in MODELS.values()}.get(type(config))
     if row is not None:
         return load(row.name)
@@ -109,9 +101,6 @@ def system_of_config(config: object) -> System:
 def system_of_folder(content: Mapping[str, Any], path: Path) -> System:
     """Return the system that a `config.json` names. A file without a `model_type`, such as the
     oldest ones of BERT, is BERT's.
-
-    Raises:
-        DataError: no system has this `model_type`.
     """
     name = content.get("model_type", "bert")
     if not isinstance(name, str) or system_name(name) not in MODELS:
@@ -142,9 +131,6 @@ def system_that(can: Callable[[System], bool], config: object, what: str) -> Sys
         can: returns whether a system supports the feature.
         config: the configuration of a model.
         what: the name of the feature, for the message.
-
-    Raises:
-        ConfigError: the system does not support the feature; the message names those that do.
     """
     system = system_of_config(config)
     if not can(system):

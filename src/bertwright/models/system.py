@@ -85,9 +85,6 @@ WITHOUT_WEIGHTS = frozenset(
 def keep_architecture(run: RunConfig, config: Any, folder: Path) -> Any:
     """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
     own, with the run's values for settings without weights (`WITHOUT_WEIGHTS`, and all dropouts).
-
-    Raises:
-        ConfigError: the run asks for another architecture.
     """
     given = run.architecture.given()
     free = {key for key in given if "dropout" in key or key in WITHOUT_WEIGHTS}
@@ -190,9 +187,6 @@ class System:
     def make_learner(self, config: Any, objectives: Collection[str]) -> Learner:
         """Return a new encoder with the pre-training heads of the given names, with the initial
         weights of their modules.
-
-        Raises:
-            ConfigError: the system has no such objective.
         """
         for name in objectives:
             if name not in self.objectives:

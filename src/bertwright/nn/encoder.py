@@ -5,7 +5,7 @@ Letters: B sequences, N tokens in all, R tokens at which the last layer is read,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol, runtime_checkable
@@ -144,6 +144,7 @@ class Encoded:
 class Encoder(nn.Module):
     """Computes vectors from ids. It has no loss; `spec` describes how encoders differ."""
 
+    __call__: Callable[..., Encoded]
     spec: EncoderSpec
     pooler: nn.Module | None
     """Computes `Encoded.pooled`; None where `spec.pooled` is False."""
@@ -174,9 +175,6 @@ class Encoder(nn.Module):
         Returns:
             `last` `[N, H]` or `[R, H]`; `layers` of `[N, spec.widths[l]]`; `pooled` `[B, H]` if the
             encoder has a pooler and all layers were computed.
-
-        Raises:
-            ValueError: a sequence is longer than `spec.max_length`, or there is no layer `top`.
         """
         if top is not None and not 0 <= top <= self.spec.depth:
             raise ValueError(f"top is {top}; this encoder has layers 0 to {self.spec.depth}")

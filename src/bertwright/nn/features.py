@@ -45,9 +45,6 @@ def layer_numbers(layers: Layers, count: int) -> tuple[int, ...]:
     Args:
         layers: a name of the table above.
         count: L.
-
-    Raises:
-        ConfigError: the encoder has too few layers.
     """
     if layers.endswith("last-4"):
         if count < 4:
@@ -83,11 +80,7 @@ class LayerMix(nn.Module):
             self.gamma = nn.Parameter(torch.ones(()))
 
     def width(self, widths: Sequence[int]) -> int:
-        """Return F, given the widths of layers 0 to L.
-
-        Raises:
-            ConfigError: layers of different widths would be added.
-        """
+        """Return F, given the widths of layers 0 to L."""
         read = [widths[number] for number in self.numbers]
         if not self.concatenated and len(set(read)) > 1:
             raise ConfigError(

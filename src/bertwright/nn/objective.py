@@ -192,13 +192,10 @@ class Learner(nn.Module):
         """Encode inputs up to the highest layer that the objectives in `readers` read."""
         needed = [objective.layers for objective, _ in readers]
         layers = [number for numbers in needed if numbers is not None for number in numbers]
-        encoded: Encoded
         if not layers:
-            encoded = self.encoder(inputs, positions=_positions(readers))
-        else:
-            top = None if None in needed else max(layers)
-            encoded = self.encoder(inputs, top=top, keep_layers=True)
-        return encoded
+            return self.encoder(inputs, positions=_positions(readers))
+        top = None if None in needed else max(layers)
+        return self.encoder(inputs, top=top, keep_layers=True)
 
     def step_objective(self, batch: Batch) -> StepObjective[Any] | None:
         """Return the `StepObjective` that a batch trains, or None if it trains none."""

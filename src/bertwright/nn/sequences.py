@@ -67,9 +67,6 @@ class Sequences(BatchCache):
             a token of the source sees the whole source, and a later token sees the source and the
             tokens up to itself (the sequence-to-sequence mask of UniLM; Dong et al. 2019, section
             2.1). None: every token sees every other.
-
-    Raises:
-        ValueError: there are no lengths, or one is below 1.
     """
 
     def __init__(

@@ -93,12 +93,17 @@ def _of_one(
     if exported.head is None:
         encoded = encoder(inputs, keep_layers=True)
         vectors = [encoded.layers[number] for number in exported.layers]
-        return [*vectors, encoded.pooled[0]] if POOLED in exported.outputs else vectors
+        if POOLED not in exported.outputs:
+            return vectors
+        assert encoded.pooled is not None
+        return [*vectors, encoded.pooled[0]]
     head = learner.objectives[exported.head]
     if isinstance(head, VocabularyOutput):
         return [head.logits(encoder(inputs).last)]
     if isinstance(head, NextSentence):
-        return [head.logits(encoder(inputs).pooled)[0]]
+        pooled = encoder(inputs).pooled
+        assert pooled is not None
+        return [head.logits(pooled)[0]]
     assert isinstance(head, Head)
     graph = exported.graph
     assert graph is not None

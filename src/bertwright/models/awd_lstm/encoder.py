@@ -38,7 +38,6 @@ from bertwright.nn.sequences import Inputs
 
 
 def awd_lstm_spec(config: AwdLstmConfig) -> EncoderSpec:
-    """Return the specification of an encoder with this configuration."""
     return EncoderSpec(
         width=config.widths[-1],
         depth=config.num_hidden_layers,

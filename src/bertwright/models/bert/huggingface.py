@@ -211,9 +211,6 @@ class BertLayout(Layout[BertConfig]):
         Args:
             content: the content of the file.
             path: the path of the file, for messages.
-
-        Raises:
-            DataError: the model differs from our BERT, or a size is out of range.
         """
         content = {**self.defaults, **content}
         check_settings(content, path, self.title, self.held, _REQUIRED)
@@ -344,10 +341,6 @@ class BertLayout(Layout[BertConfig]):
             content: the content of its `config.json`.
             config: the checked configuration that was read from it.
             path: the path of the file, for messages.
-
-        Raises:
-            DataError: the labels, the problem type or the dropout are not as transformers writes
-                them.
         """
         kind = self._kind(content.get("architectures"))
         if kind is None:
@@ -442,11 +435,7 @@ def expand(ours: str, names: Names, theirs: str = "", layers: int = 0) -> list[P
 
 
 def activation_of(name: Any, path: Path) -> Literal["gelu", "gelu_tanh"]:
-    """Return our name of an activation in a `config.json`.
-
-    Raises:
-        DataError: our BERT does not have this activation.
-    """
+    """Return our name of an activation in a `config.json`."""
     if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise wrong("hidden_act", path, name, f"one of {', '.join(_ACTIVATIONS)}")
     return _ACTIVATIONS[name]

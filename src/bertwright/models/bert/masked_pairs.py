@@ -47,12 +47,7 @@ class MaskedPairs:
         seed: int = 0,
         split: Split = "train",
     ) -> None:
-        """Open a split.
-
-        Raises:
-            DataError: the split has no documents.
-            ConfigError: `validation_fraction` is unusable.
-        """
+        """Open a split."""
         self.shards, self._documents, _ = split_text(shards, split, validation_fraction, hold_out)
         self.config = config
         self.seed = seed
@@ -66,11 +61,7 @@ class MaskedPairs:
         return self.config.sequence_length
 
     def plan(self, epoch: int) -> EpochPlan:
-        """Return the instances of an epoch, in order. The last two plans are cached.
-
-        Raises:
-            DataError: the split has no instances.
-        """
+        """Return the instances of an epoch, in order. The last two plans are cached."""
         return self._plan(epoch)
 
     def lengths(self, epoch: int) -> Int64s:
@@ -100,11 +91,7 @@ class MaskedPairs:
 
 
 def masker_of(shards: Shards, config: MaskingConfig, sequence_length: int) -> Masker:
-    """Return a masker with the special ids of the tokenizer that built the shards.
-
-    Raises:
-        DataError: the tokenizer has no [CLS], [SEP] or [MASK].
-    """
+    """Return a masker with the special ids of the tokenizer that built the shards."""
     unk_id, mask_id, *_ = map(shards.special_id, ("unk", "mask", "cls", "sep"))
     special = np.isin(np.arange(shards.vocab_size), sorted(shards.special_ids))
     return Masker(config, special, unk_id, mask_id, sequence_length)

@@ -38,9 +38,6 @@ class Masker:
             unk_id: the id of [UNK], which may be selected.
             mask_id: the id of [MASK].
             sequence_length: the maximum length of a sequence.
-
-        Raises:
-            ConfigError: the vocabulary holds only special tokens.
         """
         self.config, self.mask_id = config, mask_id
         self.most = config.most_predictions(sequence_length)

@@ -80,9 +80,6 @@ def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> Masked
 def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
     """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
     own, with the run's dropout.
-
-    Raises:
-        ConfigError: the run asks for another architecture.
     """
     kept: BertConfig = keep_architecture(config, found, folder)
     wanted = config.model_config(found.vocab_size)
@@ -101,11 +98,7 @@ def without_unread_pooler(run: BertRun, shards: Shards, sources: RunSources) -> 
 
 
 def next_sentence(config: BertConfig, encoder: Encoder) -> NextSentence:
-    """Return the objective of next-sentence prediction over the pooled [CLS].
-
-    Raises:
-        ConfigError: the model has no pooler.
-    """
+    """Return the objective of next-sentence prediction over the pooled [CLS]."""
     if not config.pooler:
         raise ConfigError(
             "next-sentence prediction reads the pooler, and architecture.pooler is false; train "

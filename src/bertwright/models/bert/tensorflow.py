@@ -114,12 +114,7 @@ def _is_left(name: str) -> bool:
 
 
 def read_variables(prefix: Path) -> tuple[dict[str, BundleEntry], tuple[str, ...]]:
-    """Return the entries of all variables, and descriptions of the training state among them.
-
-    Raises:
-        DataError: the checkpoint is of another model.
-        IntegrityError: the checkpoint is truncated or damaged.
-    """
+    """Return the entries of all variables, and descriptions of the training state among them."""
     entries = read_entries(prefix)
     if "bert/embeddings/word_embeddings" not in entries:
         kind = "TensorFlow 2 objects" if _OBJECT_GRAPH in entries else "another model"

@@ -35,11 +35,7 @@ def translation(config: Bert2RndConfig, encoder: Encoder) -> Translation:
 
 
 def model(run: Bert2RndRun, shards: Shards, sources: RunSources) -> Bert2RndConfig:
-    """Return the architecture: that of the BERT, if the run names one, and the decoder's.
-
-    Raises:
-        ConfigError: the BERT's architecture differs from the one that the run asks for.
-    """
+    """Return the architecture: that of the BERT, if the run names one, and the decoder's."""
     config: Bert2RndConfig = run.model_config(shards.vocab_size)
     if sources.encoder is not None:
         bert = asdict(sources.encoder.config)
@@ -54,11 +50,7 @@ def model(run: Bert2RndRun, shards: Shards, sources: RunSources) -> Bert2RndConf
 def initialize_bert2rnd(
     learner: Learner, run: Bert2RndRun, shards: Shards, sources: RunSources
 ) -> None:
-    """Draw all weights at random, then copy the encoder's from the BERT, if the run names one.
-
-    Raises:
-        DataError: the data has another vocabulary than the BERT.
-    """
+    """Draw all weights at random, then copy the encoder's from the BERT, if the run names one."""
     initialize(learner, run, shards, sources)
     bert = sources.encoder
     if bert is None:

@@ -26,11 +26,7 @@ def trained_with(config: ElectraRun) -> list[str]:
 
 
 def continued(config: ElectraRun, found: ElectraConfig, folder: Path) -> Any:
-    """Return the configuration of a run that starts from a checkpoint.
-
-    Raises:
-        ConfigError: the checkpoint has no generator, or the run asks for another architecture.
-    """
+    """Return the configuration of a run that starts from a checkpoint."""
     if not found.generator_hidden_size:
         raise ConfigError(
             f"{folder} has no generator beside it, as published discriminators have none, so "

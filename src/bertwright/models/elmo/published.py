@@ -31,11 +31,7 @@ _DIFFERENT = f"which is not what {OPTIONS} says: they belong to different models
 
 
 def parse_options(content: Mapping[str, Any], path: Path, vocab_size: int) -> ElmoConfig:
-    """Return the configuration that the content of `options.json` describes.
-
-    Raises:
-        DataError: the options are of another architecture, or a value is out of range.
-    """
+    """Return the configuration that the content of `options.json` describes."""
     try:
         lstm, characters = content["lstm"], {"n_highway": 0, **content["char_cnn"]}
         if characters["activation"] != "relu":
@@ -58,11 +54,7 @@ def parse_options(content: Mapping[str, Any], path: Path, vocab_size: int) -> El
 
 
 def make_options(config: ElmoConfig) -> dict[str, Any]:
-    """Return the content of `options.json` for a model.
-
-    Raises:
-        ConfigError: the model reads in one direction only, for which there are no such files.
-    """
+    """Return the content of `options.json` for a model."""
     if config.direction != "both":
         raise ConfigError("ELMo's files are of both directions; this model reads forward alone")
     content: dict[str, dict[str, Any]] = {
@@ -77,9 +69,6 @@ def make_options(config: ElmoConfig) -> dict[str, Any]:
 def check_arrays(file: Any, path: Path, config: ElmoConfig) -> None:
     """Compare the names and shapes of the arrays of an open file with a configuration. No weights
     are read, and nothing is built.
-
-    Raises:
-        DataError: they differ; the message names the array.
     """
     with torch.device("meta"):
         empty = Elmo(config)

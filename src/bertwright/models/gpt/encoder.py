@@ -44,7 +44,6 @@ class GptEmbeddings(Embeddings):
 
 
 def gpt_spec(config: GptConfig) -> EncoderSpec:
-    """Return the specification of an encoder with this configuration."""
     return EncoderSpec(
         width=config.hidden_size,
         depth=config.num_hidden_layers,

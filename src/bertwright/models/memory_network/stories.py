@@ -40,12 +40,7 @@ class Stories(Shuffled):
     def __init__(
         self, shards: Shards, documents: Int64s, memory_size: int, longest: int, seed: int = 0
     ) -> None:
-        """Open the documents with the numbers `documents` `[D]`.
-
-        Raises:
-            DataError: a document is not a story, because it has fewer than three sentences or an
-                answer of several tokens; or a story has more than `longest` tokens.
-        """
+        """Open the documents with the numbers `documents` `[D]`."""
         last = shards.document_sentences[documents + 1] - 1  # [D] the answers
         answer_tokens = np.diff(shards.sentence_tokens)[last]
         short = last - shards.document_sentences[documents] < 2

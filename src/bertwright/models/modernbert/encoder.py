@@ -47,7 +47,6 @@ class ModernBertEmbeddings(Embeddings):
 
 
 def modernbert_spec(config: ModernBertConfig) -> EncoderSpec:
-    """Return the specification of an encoder with this configuration."""
     return EncoderSpec(
         width=config.hidden_size,
         depth=config.num_hidden_layers,

@@ -175,9 +175,6 @@ def _read_thetas(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
     They are read from `rope_parameters`, or else from the keys of transformers before version 5, in
     which a local base of null stands for the global one.
-
-    Raises:
-        DataError: the positions are not rotary as published.
     """
     found: dict[str, Any] = {}
     stated = content.get("rope_parameters")
@@ -195,11 +192,7 @@ def _read_thetas(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _read_pattern(content: Mapping[str, Any], path: Path) -> Any:
-    """Return the n for which every n-th layer has global attention.
-
-    Raises:
-        DataError: `layer_types` has another pattern.
-    """
+    """Return the n for which every n-th layer has global attention."""
     kinds = content.get("layer_types")
     if kinds is None:
         return content.get("global_attn_every_n_layers", 3)

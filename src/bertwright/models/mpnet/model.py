@@ -99,17 +99,14 @@ class Mpnet(Bert):
         first = sequences.first
         start = (before - counted.long()).index_select(0, first)
         positions = (before - start.index_select(0, sequences.index)) * counted + PADDING
-        x: Tensor = self.embeddings(ids, positions)
-        return x
+        return self.embeddings(ids, positions)
 
     def embed_rows(self, ids: Tensor, segments: Tensor) -> Tensor:
         counted = (ids != PADDING).long()
-        x: Tensor = self.embeddings(ids, counted.cumsum(1) * counted + PADDING)
-        return x
+        return self.embeddings(ids, counted.cumsum(1) * counted + PADDING)
 
     def embed_further(self, ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
-        x: Tensor = self.embeddings(ids, positions + PADDING + 1)
-        return x
+        return self.embeddings(ids, positions + PADDING + 1)
 
 
 class MpnetLayout(BertLayout):

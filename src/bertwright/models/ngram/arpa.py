@@ -81,11 +81,7 @@ def write(file: TextIO, words: Sequence[str], tables: Sequence[NgramTable]) -> N
 
 
 def spelled(tokenizer: Tokenizer, size: int) -> list[str]:
-    """Return the tokens of a vocabulary as an ARPA file spells them.
-
-    Raises:
-        DataError: a token contains a blank or is empty.
-    """
+    """Return the tokens of a vocabulary as an ARPA file spells them."""
     words = tokenizer.tokens_of(range(size))
     if tokenizer.file_words is None:  # otherwise they were read from such a file
         ends = ends_of(tokenizer.special)
@@ -103,9 +99,6 @@ def read(path: Path) -> tuple[list[str], list[NgramTable], tuple[str, ...]]:
 
     A file without `<s>` gets it, with a probability of 0 and no n-gram that begins with it, so that
     the first word of a text is scored. With a file without `</s>`, the end of a text is not scored.
-
-    Raises:
-        DataError: the file is truncated, or a line does not fit its section.
     """
     lines: Lines = _lines(path)
     sizes = _sizes(path, lines)

@@ -23,7 +23,6 @@ from bertwright.nn.sequences import Inputs
 
 
 def ngram_spec(config: NgramConfig) -> EncoderSpec:
-    """Return the specification of an encoder with this configuration."""
     return EncoderSpec(
         width=max(1, config.order - 1),
         depth=0,

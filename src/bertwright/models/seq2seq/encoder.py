@@ -42,7 +42,6 @@ from bertwright.nn.sequences import Inputs
 
 
 def seq2seq_spec(config: Seq2SeqConfig) -> EncoderSpec:
-    """Return the specification of an encoder with this configuration."""
     return EncoderSpec(
         width=config.hidden_size,
         depth=config.num_hidden_layers,
@@ -115,7 +114,6 @@ class LstmDecoderState:
     """`[R]`, on the host: the index of each row's source among the B sources."""
 
     def select(self, rows: Tensor | slice) -> LstmDecoderState:
-        """Return the state of the given rows, `[r]` on the host; a row may occur more than once."""
         owners, source = self.owners[rows], self.source
         there = rows if isinstance(rows, slice) else send(rows, self.fed.device)
         if not torch.equal(owners, self.owners):  # equal: other beams of the same sources
@@ -150,11 +148,9 @@ class Seq2SeqDecoder(nn.Module):
     def forward(self, memory: Encoded, target: Inputs) -> Tensor:
         """Read B encoded sources and B targets of M tokens in all. Return the vectors that predict
         the next tokens, `[M, E]`."""
-        vectors: Tensor = self.dropout(self._read(memory, target)[0])
-        return vectors
+        return self.dropout(self._read(memory, target)[0])
 
     def begin(self, memory: Encoded) -> LstmDecoderState:
-        """Return the state before the first token, with one row per source."""
         sequences = memory.sequences
         x = memory.last.to(self.initial.weight.dtype)
         half = x.shape[1] // 2
@@ -166,9 +162,6 @@ class Seq2SeqDecoder(nn.Module):
         return LstmDecoderState(states, fed, self._source(x, memory), owners)
 
     def advance(self, ids: Tensor, state: LstmDecoderState) -> tuple[Tensor, LstmDecoderState]:
-        """Read the next token `[R]` of each row. Return the vectors that predict the token after it
-        `[R, E]`, and the new state.
-        """
         state, _ = self._step(self.table(ids), state)
         return state.fed, state
 
@@ -191,7 +184,7 @@ class Seq2SeqDecoder(nn.Module):
             rows = self.dropout(self.table(target.ids))[packing.order]
             state = state.select(packing.owners_on_host)
             vectors, maps = [], []
-            for x in rows.split(packing.sizes):
+            for x in torch.split(rows, packing.sizes):
                 if len(x) < len(state.fed):
                     state = state.select(slice(len(x)))
                 state, weights = self._step(x, state)

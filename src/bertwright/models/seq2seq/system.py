@@ -31,10 +31,6 @@ def initialize_seq2seq(
 ) -> None:
     """Initialize the weights as published, and copy the word vectors that a fixed source has
     (CoVe). A word without a vector gets zeros.
-
-    Raises:
-        ConfigError: the word vectors have another width.
-        DataError: no word of the vocabulary has a vector.
     """
     initialize(learner, run, shards, sources)
     words = sources.words

@@ -55,7 +55,6 @@ class TransformerEmbeddings(Embeddings):
 
 
 def transformer_spec(config: TransformerConfig) -> EncoderSpec:
-    """Return the specification of an encoder with this configuration."""
     return EncoderSpec(
         width=config.hidden_size,
         depth=config.num_hidden_layers,
@@ -98,8 +97,6 @@ class TransformerDecoderState:
     """`[R]`, on the host: the index of each row's source among the P sources, in rising order."""
 
     def select(self, rows: Tensor) -> TransformerDecoderState:
-        """Return the state of the given rows, `[r]` on the host; a row may occur more than once."""
-
         owners = self.owners[rows]
         state = replace(self, own=self.own.select(rows))
         if torch.equal(owners, self.owners):  # other beams of the same sources
@@ -145,7 +142,6 @@ class TransformerDecoder(nn.Module):
         return maps[::2], maps[1::2]
 
     def begin(self, memory: Encoded) -> TransformerDecoderState:
-        """Return the state before the first token, with one row per source."""
         sequences = memory.sequences
 
         def of_rows(x: Tensor) -> Tensor:
@@ -163,9 +159,6 @@ class TransformerDecoder(nn.Module):
     def advance(
         self, ids: Tensor, state: TransformerDecoderState
     ) -> tuple[Tensor, TransformerDecoderState]:
-        """Read the next token `[R]` of each row. Return the vectors that predict the token after it
-        `[R, H]`, and the new state.
-        """
         own = state.own
         length = own.lengths[0]
         if length == self.longest:

@@ -45,9 +45,6 @@ def chunks(shards: Shards) -> Iterator[tuple[Int32s, Int64s]]:
 def count_words(shards: Shards) -> Int64s:
     """Return the number of occurrences of each word in the text, `[V]`; 0 for special tokens, which
     are not trained.
-
-    Raises:
-        DataError: the text has fewer than two different words, or no document has two words.
     """
     counts = np.zeros(shards.vocab_size, np.int64)
     left_out = sorted(shards.special_ids)

@@ -94,11 +94,7 @@ def write(path: Path, model: FastTextFile) -> None:
 
 
 def read(path: Path) -> FastTextFile:
-    """Return the content of a file.
-
-    Raises:
-        DataError: the file is truncated, quantized, or a classifier.
-    """
+    """Return the content of a file."""
     data = np.memmap(path, np.uint8, "r").data
     try:
         return _read(path, data)

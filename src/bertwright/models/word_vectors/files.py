@@ -62,11 +62,6 @@ def read_vectors(path: str | Path) -> NamedVectors:
     character, so bytes that are not UTF-8 become U+FFFD: anywhere in a word of a binary file, and
     at the end of a word of a text file. Both are counted in `notes`. A compressed file takes no
     more memory than its vectors, whatever its compression ratio.
-
-    Raises:
-        DataError: the file has neither form, is truncated, is not UTF-8 text, or has ragged rows,
-            another number of rows than its first line says, or numbers that are not finite.
-        MissingExtra: a text file needs numba, which is not installed.
     """
     path = Path(path)
     with open_bytes(path) as file:

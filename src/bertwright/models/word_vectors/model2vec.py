@@ -78,12 +78,7 @@ def has_table(folder: Path) -> bool:
 
 
 def table_header(folder: Path) -> Header:
-    """Return the header of the table `[V, H]`, with its name in the file.
-
-    Raises:
-        DataError: there are other tensors than those of a table.
-        IntegrityError: the shapes do not fit.
-    """
+    """Return the header of the table `[V, H]`, with its name in the file."""
     place = place_of(folder)
     headers = read_headers(place)
     names = [name for name in _TABLES if name in headers]
@@ -106,11 +101,7 @@ def table_header(folder: Path) -> Header:
 
 
 def fold(table: Tensor, beside: Mapping[str, Tensor], where: Path) -> Tensor:
-    """Return the vectors of the tokens `[V, H]` from a table and the tensors beside it.
-
-    Raises:
-        IntegrityError: a token has no row.
-    """
+    """Return the vectors of the tokens `[V, H]` from a table and the tensors beside it."""
     if (mapping := beside.get(_MAPPING)) is not None:
         rows = mapping.long()
         if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < len(table):

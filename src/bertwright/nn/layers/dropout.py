@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -18,6 +20,8 @@ def drop(x: Tensor, p: float) -> Tensor:
 class Dropout(nn.Module):
     """Dropout in training: a fraction p of the elements is set to 0 and the others are scaled by
     1 / (1 - p)."""
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -57,5 +61,4 @@ class SharedDropout(nn.Module):
         """
         if not self.training or self.dropout.p == 0:
             return x
-        masks: Tensor = self.dropout(x.new_ones(count, width))
-        return x * masks[owners]
+        return x * self.dropout(x.new_ones(count, width))[owners]

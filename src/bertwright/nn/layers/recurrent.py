@@ -22,7 +22,7 @@ width of a cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
@@ -51,6 +51,8 @@ class LstmState(NamedTuple):
 
 class Lstm(nn.Module):
     """An LSTM layer that reads each sequence forward, backward or in both directions."""
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self,
@@ -266,8 +268,7 @@ class ClippedLstm(nn.Module):
         """Read each sequence: x `[N, F]` -> `[N, P]` float32."""
         clipped = self.cell_clip or self.state_clip
         if not clipped and (x.is_cuda or not self.inner.lstm.proj_size):
-            fused: Tensor = self.inner(x, sequences.lengths)
-            return fused
+            return self.inner(x, sequences.lengths)
         if not sequences.total:
             return x.new_zeros(0, self.inner.size)
         order, inverse, sizes = _packed_order(sequences.lengths, self.inner.direction, x.device)

@@ -69,7 +69,6 @@ class NextToken(VocabularyOutput, Objective[NextTokenLabels]):
 
     @property
     def weight(self) -> Tensor:
-        """Return W, `[V, H]`: the vector that scores each token of the vocabulary."""
         return super().weight if self.own is None else self.own.weight
 
     def count(self, batch: NextTokenLabels) -> int:

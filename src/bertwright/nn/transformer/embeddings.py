@@ -5,6 +5,8 @@ Letters: N tokens, H hidden.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +17,7 @@ from bertwright.nn.layers.dropout import Dropout
 class Embeddings(nn.Module):
     """Turns ids and positions into vectors, with dropout. A subclass defines their sum."""
 
+    __call__: Callable[..., Tensor]
     token: nn.Embedding
     """The table of token vectors, `[V, H]`."""
 
@@ -41,8 +44,7 @@ class Embeddings(nn.Module):
         x = self.sum(ids, positions, segments)
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
-        dropped: Tensor = self.dropout(x)
-        return dropped
+        return self.dropout(x)
 
 
 def make_table(count: int, width: int, std: float) -> nn.Embedding:

@@ -75,19 +75,13 @@ class Stack(Encoder):
         return "cls"
 
     def embed(self, inputs: Inputs) -> Tensor:
-        """Return the input of the first layer, `[N, H]`.
-
-        Raises:
-            ValueError: a sequence is longer than the maximum length.
-        """
+        """Return the input of the first layer, `[N, H]`."""
         self._check(inputs.sequences.longest)
-        x: Tensor = self.embeddings(inputs.ids, inputs.sequences.positions, inputs.segments)
-        return x
+        return self.embeddings(inputs.ids, inputs.sequences.positions, inputs.segments)
 
     def embed_rows(self, ids: Tensor, segments: Tensor) -> Tensor:
         """Return the input of the first layer for padded sequences `[B, T]`, `[B, T, H]`."""
-        x: Tensor = self.embeddings(ids, torch.arange(ids.shape[1], device=ids.device), segments)
-        return x
+        return self.embeddings(ids, torch.arange(ids.shape[1], device=ids.device), segments)
 
     def _check(self, longest: int) -> None:
         if self.spec.max_length is not None and longest > self.spec.max_length:
@@ -161,5 +155,4 @@ class CachedStack(Stack):
 
     def embed_further(self, ids: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
         """Return the input of the first layer for tokens at any positions, `[N, H]`."""
-        x: Tensor = self.embeddings(ids, positions, segments)
-        return x
+        return self.embeddings(ids, positions, segments)

@@ -228,8 +228,7 @@ class TagLm(nn.Module):
         spelled = self.characters(send(self.characters.trim(ids), device))[send(which, device)]
         x = self.first(self.dropout(torch.cat([spelled, layer_0], 1)), counts)
         joined = torch.cat([self.dropout(x), features], 1)
-        states: Tensor = self.second(joined, counts)
-        return states
+        return self.second(joined, counts)
 
 
 class Tagger(Head[TaggingBatch]):
