@@ -191,8 +191,8 @@ def _pool_rows(rows: Tensor, mode: str, offsets: list[int]) -> Tensor:
 def pool_segments(x: Tensor, sequences: Sequences, mode: str, starts: list[int]) -> Tensor:
     """Pool all sequences at once: `[N, H]` -> `[B, H]`.
 
-    This is for GPUs, where the groups of equal lengths, which are fast on a CPU, would be hundreds
-    of small kernels.
+    This is for GPUs, where the groups of equal lengths would be hundreds of small kernels. On a CPU
+    the mean of `[4096, 384]` takes 5.4 ms this way, and 0.4 ms by groups.
     """
     ends = sequences.cu_seqlens.long()
     if mode in ("cls", "last"):

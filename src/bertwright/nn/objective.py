@@ -249,6 +249,8 @@ class Learner(nn.Module):
             name: objective.prepare(batch, self.encoder, generator)
             for name, objective in active.items()
         }
+        # Objectives that did not replace the inputs share a pass. Objects are compared, because a
+        # comparison of ids would make the host wait for a GPU.
         passes: dict[int, list[str]] = {}
         for name, own in prepared.items():
             passes.setdefault(id(own.inputs), []).append(name)

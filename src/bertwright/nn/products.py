@@ -103,13 +103,13 @@ def lay_out(module: nn.Module, *weights: Tensor) -> None:
     every = [part for part in module.modules() if isinstance(part, nn.Linear)]
     linear = [part for part in every if type(part) in (nn.Linear, Linear)]  # not their subclasses
     for part in linear:
-        part.__class__ = Linear
+        part.__class__ = Linear  # in place, so that hooks and references to the layer remain
     for weight in (*(part.weight for part in linear), *weights):
         laid_out = getattr(weight, "laid_out", None)
         if laid_out and laid_out.is_of(weight):
             continue
         reordered = reorder(weight, ROWS)
-        if reordered is not None:
+        if reordered is not None:  # kept at the weight, since a tied table comes without a module
             weight.laid_out = LaidOut(weight, reordered)  # type: ignore[attr-defined]
 
 
