@@ -40,9 +40,6 @@ def collate(
     Returns:
         The inputs, and the index of each of their sequences in `sequences`, `[B]`
         (`results[order] = rows`).
-
-    Raises:
-        ValueError: there are no sequences, or one is empty.
     """
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     order = np.argsort(-lengths, kind="stable").astype(np.int64)
@@ -59,12 +56,6 @@ def make_inputs(
 ) -> tuple[list[int], Inputs]:
     """Return the numbers of some sequences, longest first, and their inputs for the encoder on a
     device.
-
-    Args:
-        rows: the numbers of the sequences.
-        ids: the ids of all sequences.
-        segments: the segments of all sequences; None: all 0.
-        device: the device of the inputs.
     """
     inputs, order = collate(
         [ids[row] for row in rows], None if segments is None else [segments[row] for row in rows]

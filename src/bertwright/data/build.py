@@ -78,12 +78,6 @@ def build_shards(
     of a Dask scheduler whose workers encode instead; the bytes are the same. `on_progress` receives
     the bytes of the files that are done, and their total. `on_note` receives a line that says
     whether an unfinished build is continued, or why not.
-
-    Raises:
-        ConfigError: `out` exists and may not be replaced, or it contains what is read; or `workers`
-            is below 0.
-        DataError: there are no documents, or a file cannot be read.
-        BertwrightError: the disk is full, a worker died, or another build writes to `out`.
     """
     out = Path(out)
     corpus = corpus or CorpusConfig()
@@ -165,9 +159,6 @@ def _finish(
     """Write the tokenizer and the manifest beside the shards, and return the manifest.
 
     The manifest contains no times, and no paths but those of the inputs.
-
-    Raises:
-        DataError: there are no documents with text.
     """
     counts = journal.counts
     if not counts["documents"]:

@@ -83,10 +83,6 @@ def check(
     """Examine the shards in a folder, and the training instances that `instances` makes from them.
 
     `on_progress` receives the number of tokens that are done, and their total.
-
-    Raises:
-        DataError: the folder is not a built corpus, or has no documents.
-        IntegrityError: a file is missing, truncated or changed.
     """
     shards = open_shards(folder, verify=False)
     verify_manifest(shards.folder)
@@ -217,9 +213,6 @@ def scan_shards(shards: Shards, on_progress: OnProgress = silent) -> Scan:
 
     Memory is bounded: if there are more than `MOST_KEPT` distinct sentences, only those are kept
     whose hash ends in a zero bit; if there are still too many, in two zero bits, and so on.
-
-    Raises:
-        IntegrityError: an id is not in the vocabulary.
     """
     counts = np.zeros(shards.vocab_size, np.int64)
     key = make_key("sentences")

@@ -106,11 +106,7 @@ class Shards:
         return frozenset(self.manifest["tokenizer"]["special_ids"])
 
     def special_id(self, role: str) -> int:
-        """Return the id of the special token with a role.
-
-        Raises:
-            DataError: the vocabulary has no token for the role.
-        """
+        """Return the id of the special token with a role."""
         if role not in self.special:
             who = "every model" if role == "unk" else "a masked LM"
             raise DataError(
@@ -129,12 +125,7 @@ class Shards:
         return self.word_starts_at(np.arange(start, stop))
 
     def tokens_at(self, positions: Int64s) -> Int64s:
-        """Return the ids at `positions`, which may be in any order and in any shard.
-
-        Raises:
-            IndexError: a position is below 0, or not below N.
-            IntegrityError: an id is not in the vocabulary, because the files were changed.
-        """
+        """Return the ids at `positions`, which may be in any order and in any shard."""
         ids = np.empty(len(positions), np.int64)
         for shard, rows, local in self._by_shard(positions):
             ids[rows] = self._tokens[shard][local]
@@ -177,13 +168,8 @@ def open_shards(folder: Path | str, verify: bool = True) -> Shards:
     """Open a folder that `bertwright data build` wrote.
 
     Args:
-        folder: the folder.
         verify: whether to compare every file with its SHA-256, at about 1 GB per second. If False,
             only sizes are compared.
-
-    Raises:
-        DataError: the folder is not a built corpus, holds no tokens, or cannot be read.
-        IntegrityError: a file is missing, truncated, changed, or contradicts the others.
     """
     folder = Path(folder)
     manifest = read_shards_manifest(folder)
@@ -362,11 +348,7 @@ class ShardWriter:
         """The files of the shard that is being written, by suffix; empty between shards."""
 
     def append(self, block: EncodedBlock) -> bool:
-        """Write a block, and return whether it completed a shard.
-
-        Raises:
-            OSError: a file cannot be written.
-        """
+        """Write a block, and return whether it completed a shard."""
         if not len(block.tokens):
             return False
         if not self._files:

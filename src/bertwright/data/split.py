@@ -52,10 +52,6 @@ def split_text(
     """Return the text of one split.
 
     A `hold_out` of None means `documents`, for runs whose configuration does not name a rule.
-
-    Raises:
-        ConfigError: `validation_fraction` is not in [0, 1).
-        DataError: no document can be held out, or none is long enough to hold out its end.
     """
     if hold_out != "ends" or validation_fraction == 0:
         documents = split_documents(shards, split, validation_fraction)
@@ -121,10 +117,6 @@ def split_documents(shards: Shards, split: Split, validation_fraction: float) ->
     does not depend on a seed, and a larger fraction only adds documents. If this would hold out no
     document or all documents of a small corpus, one is held out. Of a corpus of `FEW_DOCUMENTS` or
     more, at least two are held out, because a random next sentence comes from another document.
-
-    Raises:
-        ConfigError: `validation_fraction` is not in [0, 1).
-        DataError: there is only one document, so none can be held out.
     """
     if not 0 <= validation_fraction < 1:
         raise ConfigError(

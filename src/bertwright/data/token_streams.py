@@ -48,12 +48,10 @@ class TokenStreams(Shuffled):
         """Divide documents into windows.
 
         Args:
-            shards: the corpus.
             documents: `[D]`, the numbers of the documents.
             length: T, the maximum length of a window.
             burn_in: the number of tokens of a window, below T - 1, that repeat the end of the
                 previous window and are not predicted.
-            seed: the seed of the order.
 
         Raises:
             DataError: no document has two tokens.
@@ -92,7 +90,6 @@ def framed_tokens(shards: Shards, document: Int64s, at: Int64s) -> Int64s:
     """Return the tokens of framed documents.
 
     Args:
-        shards: the corpus.
         document: `[N]`, the number of each token's document.
         at: `[N]`, the position of each token in its framed document.
 

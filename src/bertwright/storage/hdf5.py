@@ -17,10 +17,6 @@ from bertwright.errors import IntegrityError, MissingExtra
 def opened(path: Path) -> Iterator[Any]:
     """Open a file for reading, and yield a mapping of names to arrays. A slice of an array is read
     from the file when it is taken.
-
-    Raises:
-        IntegrityError: the file is not an HDF5 file, or is truncated.
-        MissingExtra: h5py is not installed.
     """
     h5py = _h5py()
     try:
@@ -38,11 +34,7 @@ def array_names(file: Any) -> set[str]:
 
 
 def write_arrays(path: Path, arrays: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Write arrays by name, and return their shapes by name.
-
-    Raises:
-        MissingExtra: h5py is not installed.
-    """
+    """Write arrays by name, and return their shapes by name."""
     shapes: dict[str, Any] = {}
     with _h5py().File(path, "w") as file:
         for name, array in arrays:

@@ -85,9 +85,6 @@ def copy_tokenizer(
         max_length: the model's maximum length in tokens, an upper bound of `model_max_length`.
         trained: the longest sequence of its training, the new `model_max_length`; None: the key
             stays as it is.
-
-    Raises:
-        DataError: there is no tokenizer, or it is of a kind that is not read.
     """
     source = place_of_tokenizer(source)
     present = [name for name in TOKENIZER_FILES if (source / name).is_file()]
@@ -129,12 +126,7 @@ def special_ids(folder: Path) -> dict[str, int]:
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGHTS) -> None:
-    """Write `model.safetensors`, or another file of tensors, with the user's default permissions.
-
-    Raises:
-        BertwrightError: a tensor holds numbers that are not finite.
-        OSError: the disk is full or cannot be written to.
-    """
+    """Write a file of tensors with the user's default permissions."""
     for each, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise BertwrightError(  # not an IntegrityError: no file is damaged
@@ -156,12 +148,7 @@ def write_weights(folder: Path, tensors: Mapping[str, Tensor], name: str = WEIGH
 
 
 def read_headers(folder: Path) -> dict[str, Header]:
-    """Return the headers of all tensors by name, from one file or from shards with an index.
-
-    Raises:
-        DataError: the folder has no weights, only a pickle, or is an export.
-        IntegrityError: a file is truncated or damaged, or the index does not match the shards.
-    """
+    """Return the headers of all tensors by name, from one file or from shards with an index."""
     if (folder / WEIGHTS).is_file():
         return headers_of(folder / WEIGHTS)
     if (folder / INDEX).is_file():
@@ -186,12 +173,7 @@ def read_headers(folder: Path) -> dict[str, Header]:
 
 
 def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, Tensor]:
-    """Read tensors by name.
-
-    Raises:
-        IntegrityError: a file is truncated or damaged.
-        DataError: a tensor holds numbers that are not finite.
-    """
+    """Read tensors by name."""
     tensors = {}
     with ExitStack() as stack:
         open_files: dict[Path, Any] = {}
@@ -204,23 +186,14 @@ def read_tensors(headers: Mapping[str, Header], names: list[str]) -> dict[str, T
 
 
 def finite(name: str, path: Path, tensor: Tensor) -> Tensor:
-    """Return a tensor unchanged if all its numbers are finite in float32.
-
-    Raises:
-        DataError: the tensor holds other numbers.
-    """
+    """Return a tensor unchanged if all its numbers are finite in float32."""
     if not torch.isfinite(tensor.float()).all():  # float64 may exceed the range of float32
         raise DataError(f"'{name}' in {path} holds numbers that are not finite in float32")
     return tensor
 
 
 def headers_of(path: Path) -> dict[str, Header]:
-    """Return the headers of all tensors of one file, by their names after `unwrapped`.
-
-    Raises:
-        IntegrityError: the file is truncated or damaged, or two tensors have one name.
-        DataError: the file is a pickle.
-    """
+    """Return the headers of all tensors of one file, by their names after `unwrapped`."""
     headers = {}
     with _open(path) as file:
         for stored, name in unwrapped(file.keys()).items():
@@ -274,11 +247,7 @@ def _open(path: Path) -> Any:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file of any origin.
-
-    Raises:
-        DataError: the file is missing, too large, not JSON, or does not hold an object.
-    """
+    """Return the JSON object in a file of any origin."""
     content = read_any_json(path)
     if not isinstance(content, dict):
         raise DataError(f"{path} holds {type(content).__name__}; expected an object with keys")
@@ -286,11 +255,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_any_json(path: Path) -> Any:
-    """Return the JSON value in a file of any origin.
-
-    Raises:
-        DataError: the file is missing, too large, or not JSON.
-    """
+    """Return the JSON value in a file of any origin."""
     if not path.is_file():
         raise DataError(f"{path.parent} has no {path.name}: it is not the folder of a model")
     if path.stat().st_size > _LARGEST_JSON:
@@ -322,9 +287,6 @@ def check_settings(
         held: keys that change the computation, each with the values with which it is the same as
             ours; the first is the default of a missing key.
         required: keys that must be present.
-
-    Raises:
-        DataError: a required key is missing, or a key of `held` has another value.
     """
     for key, allowed in held.items():
         value = content.get(key, allowed[0])

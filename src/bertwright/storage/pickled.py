@@ -32,11 +32,7 @@ _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 def pickles_of(folder: Path) -> list[Path]:
-    """Return the pickled weights of a folder: one file, or all its shards in order.
-
-    Raises:
-        IntegrityError: shards are missing.
-    """
+    """Return the pickled weights of a folder: one file, or all its shards in order."""
     if (folder / NAME).is_file():
         return [folder / NAME]
     shards = sorted(folder.glob(f"pytorch_model-{_DIGITS}-of-{_DIGITS}.bin"))
@@ -52,12 +48,7 @@ def is_pickle(path: Path) -> bool:
 
 
 def unpickle(pickles: list[Path], out: Path) -> None:
-    """Write the tensors of pickles as one safetensors file.
-
-    Raises:
-        DataError: they hold anything other than tensors by name.
-        IntegrityError: a file is truncated, damaged or encrypted.
-    """
+    """Write the tensors of pickles as one safetensors file."""
     tensors: dict[str, Tensor] = {}
     for path in pickles:
         content = _read(path)
@@ -104,10 +95,6 @@ def _has_numbers(value: Any) -> bool:
 def _check_archive(path: Path) -> None:
     """Raise an error unless an archive is stored without compression, as PyTorch stores it, so that
     its content is not larger than the file.
-
-    Raises:
-        DataError: the archive is compressed or encrypted, or has too many pickle instructions.
-        IntegrityError: the file is truncated or damaged.
     """
     try:
         with zipfile.ZipFile(path) as archive:

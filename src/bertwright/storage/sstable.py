@@ -42,10 +42,6 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
     Args:
         data: the bytes of the file.
         where: names the file in messages.
-
-    Raises:
-        IntegrityError: the file is no table, truncated, damaged or compressed, or has too many
-            keys.
     """
     if len(data) < _FOOTER or data[-8:] != struct.pack("<Q", MAGIC):
         raise IntegrityError(
@@ -98,11 +94,7 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, position: int, where: str) -> tuple[int, int]:
-    """Return the varint at a position, and the position after it.
-
-    Raises:
-        IntegrityError: the number does not end, or has more than 64 bits.
-    """
+    """Return the varint at a position, and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(data):

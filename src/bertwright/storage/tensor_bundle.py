@@ -64,9 +64,6 @@ def find_prefix(path: Path) -> Path | None:
     """Return the name of the checkpoint at a path, without `.index`; None if there is none.
 
     The path is a folder, or a checkpoint's name with or without `.index`.
-
-    Raises:
-        DataError: the folder has several checkpoints.
     """
     if not path.is_dir():
         prefix = path.with_name(path.name.removesuffix(".index"))
@@ -84,10 +81,6 @@ def read_entries(prefix: Path) -> dict[str, BundleEntry]:
 
     Args:
         prefix: the checkpoint's name without `.index`.
-
-    Raises:
-        DataError: there is no checkpoint, or it is of a kind that is not supported.
-        IntegrityError: the checkpoint is truncated or damaged.
     """
     index = prefix.with_name(f"{prefix.name}.index")
     if not index.is_file():
@@ -114,12 +107,7 @@ def read_entries(prefix: Path) -> dict[str, BundleEntry]:
 
 
 def read_tensor(name: str, entry: BundleEntry) -> Tensor:
-    """Return a variable after verifying its bytes.
-
-    Raises:
-        DataError: its type is not numeric.
-        IntegrityError: its bytes were truncated or changed.
-    """
+    """Return a variable after verifying its bytes."""
     if entry.dtype not in _TORCH:
         raise DataError(f"'{name}' in {entry.file} has type {entry.dtype}; expected numbers")
     data = np.empty(entry.size, np.uint8)

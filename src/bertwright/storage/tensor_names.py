@@ -92,11 +92,7 @@ def to_foreign(state: Mapping[str, Tensor], parts: Parts) -> dict[str, Tensor]:
     """Return copies of a learner's parameters on the CPU, under the names of a file.
 
     Args:
-        state: the parameters by our names.
         parts: the mappings of the model and of its task heads.
-
-    Raises:
-        IntegrityError: `state` has a parameter that belongs to no part, or lacks one of a part.
     """
     rest = dict(state)
     foreign: dict[str, Tensor] = {}
@@ -120,13 +116,8 @@ def match(form: Naming, names: Iterable[str], parts: Parts, where: str) -> Match
 
     Args:
         form: the layout of the model.
-        names: the names of the tensors.
         parts: the mappings of the model and of its task heads.
         where: names the folder in messages.
-
-    Raises:
-        IntegrityError: a tensor of a part is missing, a tensor is there twice, or it belongs to no
-            part; the message quotes the names.
     """
     names = list(names)
     stored: dict[str, str] = {}

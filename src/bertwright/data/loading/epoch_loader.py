@@ -35,11 +35,7 @@ class EpochLoader(Generic[B]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        """Initialize the loader of one rank.
-
-        Raises:
-            ConfigError: `rank` is not from 0 to `world_size` - 1.
-        """
+        """Initialize the loader of one rank."""
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank is {rank}; expected 0 to {world_size - 1}")
         self.instances = instances
@@ -81,10 +77,6 @@ class EpochLoader(Generic[B]):
     ) -> list[B]:
         """Return this rank's micro-batches of one step, which may be none if the step has fewer
         sequences than there are ranks.
-
-        Raises:
-            ConfigError: a sequence of the full length does not fit into a micro-batch.
-            IndexError: the epoch has fewer steps.
         """
         longest = self.instances.longest
         if micro_batch_tokens < longest:

@@ -34,9 +34,6 @@ class PhaseLoader:
             device: the device of the batches.
             rank: the number of this process.
             world_size: the number of processes that share each step.
-
-        Raises:
-            DataError: the data gives no instances.
         """
         self._device = device
         self._world_size = world_size

@@ -59,11 +59,6 @@ def build_parallel(
 
     The files have one sentence per line in UTF-8, and may be compressed. The tokenizer is one for
     both languages. Pairs of two empty lines are left out. `report` is filled while reading.
-
-    Raises:
-        ConfigError: `out` exists and may not be replaced, or it contains what is read.
-        DataError: the files have unequal lengths, a line is empty in only one of them, or there is
-            no text.
     """
     source, target, out = Path(source), Path(target), Path(out)
     if source == target:
@@ -97,10 +92,6 @@ def build_pair_file(
     `pairs` is the result of `open_pairs`. The shards are the same as those that `build_parallel`
     writes for two files with the same lines. Rows with two empty sides are left out. `report` is
     filled while reading.
-
-    Raises:
-        ConfigError: `out` exists and may not be replaced, or it contains what is read.
-        DataError: a row cannot be read or has only one empty side, or there is no text.
     """
     out = Path(out)
     for path in (pairs.path, Path(tokenizer_folder)):
@@ -166,12 +157,7 @@ def write_pairs(
     *,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Write encoded pairs into the folder `out`, and return its manifest, which includes `facts`.
-
-    Raises:
-        ConfigError: `out` exists and may not be replaced.
-        DataError: there is no pair.
-    """
+    """Write encoded pairs as shards, and return their manifest, which includes `facts`."""
     continues, dtype = tokenizer.is_continuation, token_dtype(tokenizer.vocab_size)
     counts: Counter[str] = Counter()
     with atomic_folder(out, overwrite) as folder:
@@ -208,10 +194,6 @@ def read_pairs(
     """Yield the lines of two files in pairs, each with its number, from 1.
 
     White space around the lines is removed. `report` is filled while reading.
-
-    Raises:
-        DataError: one file has more lines than the other, or a line is empty in only one of them,
-            or too long.
     """
     report = CorpusReport() if report is None else report
     paths = source, target
@@ -254,11 +236,6 @@ def build_trees(
 
     `tokenizer_folder` is the folder of a WordPiece tokenizer; None trains a vocabulary of
     `vocab_size` entries on the words of the trees. Trees of over `MOST_WORDS` words are left out.
-
-    Raises:
-        ConfigError: `out` exists and may not be replaced, or it contains what is read.
-        DataError: a tree cannot be read (the message names its line), there is no tree, or the
-            tokenizer is not a WordPiece.
     """
     refuse_source(Path(out), Path(trees))
     left_out: Counter[str] = Counter()

@@ -28,15 +28,9 @@ class ParallelText(Shuffled):
         """Select the pairs whose source and target are short enough.
 
         Args:
-            shards: the shards of pairs.
             documents: the numbers of the pairs.
             length: the most tokens of a source, and of a target, including begin and end tokens.
                 Longer pairs are left out and counted in `left_out`.
-            seed: the seed of the order.
-
-        Raises:
-            DataError: the shards are not of pairs, the vocabulary has no begin and end tokens, or
-                no pair is short enough.
         """
         if not shards.manifest.get("parallel"):
             raise DataError(
