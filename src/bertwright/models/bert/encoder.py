@@ -94,7 +94,8 @@ class Pooler(nn.Module):
 def bert_spec(config: BertConfig) -> EncoderSpec:
     """Return the specification of an encoder with this configuration."""
     width, eps = config.hidden_size, config.layer_norm_eps
-    transform = Transform(width, config.hidden_act, eps, config.embedding_size)
+    activation = config.output_act or config.hidden_act
+    transform = Transform(width, activation, eps, config.embedding_size)
     return EncoderSpec(
         width=width,
         depth=config.num_hidden_layers,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
-from bertwright.nn.encoder import Encoded, Encoder, Transform
+from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.objective import Loss, Objective
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 
@@ -25,11 +25,7 @@ class MaskedLM(VocabularyOutput, Objective[MaskedBatch]):
 
     def __init__(self, config: BertConfig, encoder: Encoder) -> None:
         """Build the head, whose output layer is tied to the token embeddings."""
-        activation = config.output_act or config.hidden_act
-        usual = Transform(
-            config.hidden_size, activation, config.layer_norm_eps, config.embedding_size
-        )
-        transform = encoder.spec.before_scores or usual
+        transform = encoder.spec.before_tokens
         super().__init__(config.vocab_size, encoder.token_embedding(), transform=transform)
 
     def count(self, batch: MaskedBatch) -> int:
