@@ -83,17 +83,17 @@ class Conversion:
     parts: tuple[str, ...]
     """The parts that were written."""
     parameters: int
-    matched: tuple[str, ...]
+    matched: tuple[str, ...] = ()
     """The tensors of the source that were read, by their names there."""
-    missing: tuple[str, ...]
+    missing: tuple[str, ...] = ()
     """The tensors of parts that the source does not have; they are left out."""
-    unused: tuple[str, ...]
+    unused: tuple[str, ...] = ()
     """The tensors of the source that were not carried over."""
-    left: tuple[str, ...]
+    left: tuple[str, ...] = ()
     """Descriptions of training state in the source (optimizer slots, the step)."""
-    shapes: dict[str, tuple[int, ...]]
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """The shapes of the tensors that were written, by their names there."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     sizes: dict[str, Any] = field(default_factory=dict)
     """What a file of another program holds: words and width, or the numbers of n-grams."""
 
@@ -134,33 +134,21 @@ def convert(
     if foreign is not None and foreign is not ELMO:
         return _import(foreign, source, out, to, overwrite)
     if target is not None and target.suffixes:
-        return _export(target, source, out, overwrite)
+        return _export(target, source, out, to, overwrite)
     refuse_source(out, source, "DST")
     refuse_folder(out, overwrite, "DST")
     with _without_pickles(source, out) as opened:
         refuse_source(out, opened.source, "DST")
-        folder, config = opened.folder, opened.config
         if target is not None:
-            target.check(config, source)
+            target.check(opened.config, source)
         elif to == "sentence-transformers":
-            system_that(lambda system: system.is_padded, config, f"a folder of {to}")
-        elif to != "huggingface":
-            system_that(lambda system: to in system.layouts, config, f"a folder of {to}")
+            system_that(lambda system: system.is_padded, opened.config, f"a folder of {to}")
+        elif to == "tensorflow":
+            system_that(lambda system: to in system.layouts, opened.config, f"a folder of {to}")
         # In another format vectors are not described, so a part that is not read does not matter.
-        of_vectors = to == "sentence-transformers"
-        known = opened.embedding if of_vectors else None
-        defaults = _with_requested(known or EmbeddingDefaults(), vectors or {})
-        longest = opened.max_length
-        if known is None and "max_length" not in (vectors or {}):
-            defaults = replace(defaults, max_length=longest or defaults.max_length)
-        length = defaults.max_length
-        if of_vectors and length is not None and not 2 < length <= (longest or length):
-            raise ConfigError(
-                f"max_length is {length}; expected 3 to {longest}, the positions of this model"
-            )
+        defaults = _embedding(opened, vectors or {}) if to == "sentence-transformers" else None
         encoder_alone = to in ("sentence-transformers", "elmo")
-        heads: Mapping[str, Any] = {"objectives": []} if encoder_alone else {}
-        loaded = checkpoint.load(opened, **heads)
+        loaded = checkpoint.load(opened, objectives=[] if encoder_alone else None)
         given = dict(loaded.learner.state_dict())
         if last is not None:
             mean = average(source, last)
@@ -174,43 +162,53 @@ def convert(
             elif to == "tensorflow":
                 shapes = _write_tensorflow(partial, loaded, given)
             else:
-                shapes = _write_huggingface(partial, loaded)
+                checkpoint.save(partial, loaded.learner, None, "", tasks=loaded.tasks)
+                shapes = _shapes_in(partial)
             if to == "huggingface" and not opened.trained_here:
                 _say_trained_elsewhere(partial)
             if to == "huggingface" and scores_pairs:
                 cross_encoder.mark(partial, loaded.tasks.values())
-            if to == "sentence-transformers":
-                sentence_transformers.write_defaults(partial, defaults, config.hidden_size)
-            _write_card(folder, partial, source, to)
+            if defaults is not None:
+                sentence_transformers.write_defaults(partial, defaults, opened.config.hidden_size)
+            _write_card(opened.folder, partial, source, to)
             if target is None:
                 _compare(partial, given)
             write_manifest(partial)
         report = loaded.report
-        written = tuple(dict.fromkeys(part_of(name) for name in given))
-        dropped = [part for part in report.parts if part not in (*written, *report.started)]
+        dropped = [part for part in report.parts if part not in (*_parts(given), *report.started)]
         if dropped:
             notes.append(f"not carried over: {', '.join(dropped)}")
-        if sentence_transformers.is_one(folder) and not (of_vectors or scores_pairs):
-            kept = "; --to sentence-transformers keeps it"
-            kept = kept if system_of_config(config).is_padded else ""
+        if sentence_transformers.is_one(opened.folder) and defaults is None and not scores_pairs:
+            kept = "; --to sentence-transformers keeps it" if opened.system.is_padded else ""
             notes.append(f"not carried over: how vectors are made{kept}")
-        if known is not None and known.dense and not defaults.dense:
+        before = None if defaults is None else opened.embedding
+        if before and before.dense and defaults and not defaults.dense:
             notes.append(f"not carried over: dense layers, as pooling is {defaults.pooling}")
     return Conversion(
-        str(source), opened.format.name, str(out), to, written,
-        sum(v.numel() for v in given.values()), report.matched, report.missing, report.unused,
-        report.left, shapes, tuple(notes),
-    )  # fmt: skip
+        source=str(source),
+        source_format=opened.format.name,
+        out=str(out),
+        to=to,
+        parts=_parts(given),
+        parameters=_count(given),
+        matched=report.matched,
+        missing=report.missing,
+        unused=report.unused,
+        left=report.left,
+        shapes=shapes,
+        notes=tuple(notes),
+    )
 
 
 def _import(
     foreign: FileFormat, source: Path, out: Path, to: Target, overwrite: bool
 ) -> Conversion:
     """Write the model in files of another program as a folder."""
+    name = foreign.described_as
     if to != "huggingface":
         raise ConfigError(
-            f"--to is {to}; {foreign.described_as} become a folder first (--to huggingface), which "
-            "is then converted"
+            f"--to is {to}; {name} is converted to a folder first (--to huggingface), and the "
+            "folder to other formats"
         )
     refuse_source(out, source, "DST")
     refuse_existing(out, overwrite, "DST")
@@ -221,53 +219,32 @@ def _import(
         checkpoint.save(partial, learner, None, card)
         write_manifest(partial)
         shapes = _shapes_in(partial)
-    return _report(
-        source, foreign.described_as, out, to, learner.state_dict(), shapes, notes, sizes
+    parts, count = _parts(learner.state_dict()), _count(learner.state_dict())
+    return Conversion(
+        str(source), name, str(out), to, parts, count, shapes=shapes, notes=notes, sizes=sizes
     )
 
 
-def _export(target: FileFormat, source: Path, out: Path, overwrite: bool) -> Conversion:
+def _export(target: FileFormat, source: Path, out: Path, to: Target, overwrite: bool) -> Conversion:
     """Write a model as a file of another program."""
     if out.suffix not in target.suffixes:
         raise ConfigError(f"DST is {out}; expected a file with one of {', '.join(target.suffixes)}")
     refuse_existing(out, overwrite, "DST")
     opened = open_model(source)
     target.check(opened.config, source)
-    loaded = checkpoint.load(opened)
+    learner = checkpoint.load(opened).learner
     with atomic_path(out, overwrite) as partial:
-        sizes = target.write(loaded.learner, opened.tokenizer, partial, out.suffix)
-    state, name = loaded.learner.state_dict(), opened.format.name
-    return _report(source, name, out, target.name, state, {}, (), sizes)
+        sizes = target.write(learner, opened.tokenizer, partial, out.suffix)
+    parts, count = _parts(learner.state_dict()), _count(learner.state_dict())
+    return Conversion(str(source), opened.format.name, str(out), to, parts, count, sizes=sizes)
 
 
-def _report(
-    source: Path,
-    source_format: str,
-    out: Path,
-    to: Any,
-    state: Mapping[str, Tensor],
-    shapes: dict[str, tuple[int, ...]],
-    notes: tuple[str, ...],
-    sizes: dict[str, Any],
-) -> Conversion:
-    """Return the report of a conversion that carries over the whole model."""
-    parts = tuple(dict.fromkeys(part_of(name) for name in state))
-    parameters = sum(value.numel() for value in state.values())
-    return Conversion(
-        source=str(source),
-        source_format=source_format,
-        out=str(out),
-        to=to,
-        parts=parts,
-        parameters=parameters,
-        matched=(),
-        missing=(),
-        unused=(),
-        left=(),
-        shapes=shapes,
-        notes=notes,
-        sizes=sizes,
-    )
+def _parts(state: Mapping[str, Tensor]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part_of(name) for name in state))
+
+
+def _count(state: Mapping[str, Tensor]) -> int:
+    return sum(value.numel() for value in state.values())
 
 
 def _say_trained_elsewhere(folder: Path) -> None:
@@ -277,12 +254,23 @@ def _say_trained_elsewhere(folder: Path) -> None:
     write_json(folder / CONFIG, content)
 
 
-def _with_requested(known: EmbeddingDefaults, requested: Mapping[str, Any]) -> EmbeddingDefaults:
-    """Return the defaults with the requested fields. If the pooling changes, the dense layers and
-    the number of dimensions are dropped, because they were trained on the other pooling."""
-    own = requested.get("pooling", known.pooling) == known.pooling
-    left = {} if own else {"dense": (), "dimensions": None}
-    return replace(known, **{**left, **requested})
+def _embedding(opened: Opened, requested: Mapping[str, Any]) -> EmbeddingDefaults:
+    """Return how the vectors of a model are computed, with the requested fields. If the pooling
+    changes, the dense layers and the number of dimensions are dropped, because they were trained on
+    the other pooling."""
+    known, longest = opened.embedding, opened.max_length
+    if known is None:
+        usual = EmbeddingDefaults()
+        known = replace(usual, max_length=longest or usual.max_length)
+    same_pooling = requested.get("pooling", known.pooling) == known.pooling
+    dropped = {} if same_pooling else {"dense": (), "dimensions": None}
+    defaults = replace(known, **{**dropped, **requested})
+    length = defaults.max_length
+    if length is not None and not 2 < length <= (longest or length):
+        raise ConfigError(
+            f"max_length is {length}; expected 3 to {longest}, the positions of this model"
+        )
+    return defaults
 
 
 @contextmanager
@@ -342,12 +330,6 @@ def _has_weights(folder: Path) -> bool:
     return any(
         path.name in (WEIGHTS, INDEX) or path.suffix == ".index" for path in folder.iterdir()
     )
-
-
-def _write_huggingface(folder: Path, loaded: checkpoint.Loaded) -> dict[str, tuple[int, ...]]:
-    """Write the configuration, weights and tasks, and return the shapes of the written tensors."""
-    checkpoint.save(folder, loaded.learner, None, "", tasks=loaded.tasks)
-    return _shapes_in(folder)
 
 
 def _shapes_in(folder: Path) -> dict[str, tuple[int, ...]]:
