@@ -22,7 +22,7 @@ from bertwright.rows.columns import NAMES, Table, plain
 from bertwright.rows.lines import ByteCounts
 from bertwright.rows.open import nearest_name, open_bytes
 from bertwright.rows.parquet import ROWS
-from bertwright.rows.read import FORMS, RowFile, read_table, rows_of_stream
+from bertwright.rows.read import FORMS, read_table, rows_of_stream
 from bertwright.rows.tables import UNQUOTED
 from bertwright.text.corpus.find import ROW_SUFFIXES, format_of
 from bertwright.text.corpus.languages import is_language
@@ -81,19 +81,28 @@ def open_pairs(path: Path, source: str | None = None, target: str | None = None)
         raise ConfigError(f"--source and --target are both {source!r}; expected two columns")
     named = () if source is None or target is None else (source, target)
     _require_rows(path)
+    first = _first_rows(path)
+    if first is None:
+        raise DataError(f"{path} is empty, or its first row is too long; expected pairs")
+    return _find_columns(path, *first, named)
+
+
+def _first_rows(path: Path) -> tuple[Table, Values] | None:
+    """Return the table of a file and the values of its first rows, also of a header; None if it is
+    empty, or its first row is too long to be examined.
+    """
     file = rows_of_stream(open_bytes(path), str(path), FORMS[format_of(path)], ByteCounts())
     if not file.has_text:
-        raise DataError(f"{path} is empty; expected pairs")
-    return _find_columns(path, file, named)
-
-
-def _find_columns(path: Path, file: RowFile, named: Sequence[str]) -> PairFile:
+        return None
     table = read_table(file, (), BadRowLog(str(path), option=False), header=False)
     rows = table.sample()
     if not rows:
-        raise DataError(f"{path}: the first row is no pair; expected a source and a target")
-    values: Values = dict(zip(table.columns, map(list, zip(*rows, strict=True)), strict=True))
-    if file.form in ("csv", "tsv"):
+        return None
+    return table, dict(zip(table.columns, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def _find_columns(path: Path, table: Table, values: Values, named: Sequence[str]) -> PairFile:
+    if table.shown:
         return _in_cells(path, table, values, named)
     nested = [row for row in values.get(NESTED, ()) if isinstance(row, dict)]
     if nested:
@@ -160,16 +169,15 @@ def clear_pairs(inputs: Sequence[str], text_column: str) -> PairFile | None:
     path = Path(inputs[0]) if len(inputs) == 1 else Path()
     if text_column != "text" or format_of(path) not in ROW_SUFFIXES or not path.is_file():
         return None
-    file = rows_of_stream(open_bytes(path), str(path), FORMS[format_of(path)], ByteCounts())
-    if not file.has_text:
+    first = _first_rows(path)
+    if first is None:
         return None
-    table = read_table(file, (), BadRowLog(str(path), option=False), header=False)
-    rows = table.sample()
-    first = rows[0] if rows and file.form in ("csv", "tsv") else table.columns
-    if not rows or text_column in first:
+    table, values = first
+    names = [str(cells[0]) for cells in values.values()] if table.shown else table.columns
+    if plain(text_column) in map(plain, names):
         return None
     try:
-        pairs = open_pairs(path)
+        pairs = _find_columns(path, table, values, ())
     except DataError as error:
         if not error.options:
             return None
@@ -179,12 +187,11 @@ def clear_pairs(inputs: Sequence[str], text_column: str) -> PairFile | None:
         ) from error
     if pairs.has_header or pairs.nested or _known(dict.fromkeys(pairs.columns, ())):
         return pairs
-    columns: Values = dict(zip(table.columns, map(list, zip(*rows, strict=True)), strict=True))
-    if file.form in ("csv", "tsv"):
-        columns = _cells(columns)
+    if table.shown:
+        values = _cells(values)
     else:
-        columns = {name: columns[name] for name in pairs.columns}
-    return pairs if _most_alike(columns) else None
+        values = {name: values[name] for name in pairs.columns}
+    return pairs if _most_alike(values) else None
 
 
 def read_pair_rows(
