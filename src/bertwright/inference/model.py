@@ -54,7 +54,7 @@ from bertwright.inference.translation.parse import Parsed, parse
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
 from bertwright.inference.vectors.embed import Embedder, layer_tuple
 from bertwright.inference.vectors.whitening import Whitening, load_whitening
-from bertwright.inference.vectors.words import WordTable
+from bertwright.inference.vectors.words import WordTable, no_vector
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress, silent
@@ -313,10 +313,7 @@ class Model:
         words = self._words
         (ids,) = self.tokenizer.encode_bare_ids([only_text(word)], recognize=False)
         if all(index == self.tokenizer.unk_id for index in ids):
-            raise DataError(
-                f"{word!r} is none of the {len(words.words):,} words of the vocabulary; "
-                "fastText makes vectors for such words"
-            )
+            raise no_vector(word, len(words.words))
         vector = self.embed([word], normalize=False)[0]
         return words.nearest(vector, top, self.tokenizer.tokens_of(ids))
 

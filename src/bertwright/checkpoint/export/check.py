@@ -31,7 +31,7 @@ LARGEST_DIFFERENCE = 1e-4
 """The largest difference allowed between the outputs of our model and of a float32 export, relative
 to the largest magnitude in the output, or to 1 if that is smaller."""
 
-SAMPLE = (
+SENTENCES = (
     "The river rose after three days of rain, and the bridge was closed.",
     "She opened the letter, read it twice and put it back into the drawer.",
     "A committee of nine members will report to the council in June.",

@@ -24,7 +24,7 @@ import torch
 
 from bertwright.atomic import atomic_folder, refuse_folder, refuse_source, write_manifest
 from bertwright.checkpoint import checkpoint, task_heads
-from bertwright.checkpoint.export.check import SAMPLE, check_random, check_text
+from bertwright.checkpoint.export.check import SENTENCES, check_random, check_text
 from bertwright.checkpoint.export.check_decoder import check_decoder
 from bertwright.checkpoint.export.decoders import graphs_of
 from bertwright.checkpoint.export.exported import (
@@ -87,7 +87,7 @@ def export(
             from the top) in place of the last layer and the pooler. Layers above them are left out
             of the graph.
         int8: whether the weights are stored in 8 bits.
-        sample: the texts on which an int8 export is evaluated; unset: the 32 sentences `SAMPLE`.
+        sample: the texts on which an int8 export is evaluated; unset: the 32 sentences `SENTENCES`.
         least: the mean cosine, agreement or correlation on these texts below which an int8 export
             is an error.
         overwrite: whether `out` may be replaced, if Bertwright wrote it.
@@ -111,7 +111,7 @@ def export(
     require(runtime, *EXPORTERS)
     learner = loaded.learner.eval().requires_grad_(False)
     tokenizer = loaded.opened.tokenizer
-    pooling, texts = None, [*(SAMPLE if sample is None else sample)]
+    pooling, texts = None, [*(SENTENCES if sample is None else sample)]
     graphs: list[Graph]
     if system.is_padded:
         padded = _of_encoder(loaded, head, layers)

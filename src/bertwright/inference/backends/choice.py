@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s
-from bertwright.checkpoint.export.check import SAMPLE as SENTENCES
+from bertwright.checkpoint.export.check import SENTENCES
 from bertwright.checkpoint.export.exported import open_exported
 from bertwright.config.vectors import BackendName, VectorPrecision
 from bertwright.errors import ConfigError

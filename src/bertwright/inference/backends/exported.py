@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bertwright.checkpoint.export.check import SAMPLE
+from bertwright.checkpoint.export.check import SENTENCES
 from bertwright.checkpoint.export.exported import Exported, open_exported
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.agree import require_agreement
@@ -159,7 +159,7 @@ def with_export(
     framing = tokenizer.framing
     longest = min(longest or exported.longest, exported.longest)
     room = longest - framing.special_tokens()
-    ids = [framing.one(each[:room]) for each in tokenizer.encode_bare_ids(SAMPLE)]
+    ids = [framing.one(each[:room]) for each in tokenizer.encode_bare_ids(SENTENCES)]
     most = max(map(max, ids))
     if exported.longest < longest or most >= encoder.spec.vocab_size:
         raise ConfigError(f"{folder} is not an export of this model")
