@@ -58,12 +58,16 @@ def arguments_of(words: Sequence[str], verb: Sequence[str]) -> dict[str, str]:
     for name in verb:
         app = app[name]
     defaults = getattr(app.default_command, "defaults", {})
+    reads = getattr(app.default_command, "reads", lambda key: True)
     found = {}
     for argument in app.assemble_argument_collection():
         if not argument.parse or argument.children or argument.name == "*":
             continue
+        key = argument.name.lstrip("-").replace("-", "_")
+        if not reads(key):
+            continue
         default = argument.field_info.default if argument.field_info else inspect.Parameter.empty
-        default = defaults.get(argument.name.lstrip("-").replace("-", "_"), default)
+        default = defaults.get(key, default)
         kind = "" if argument.index is None else " (positional)"
         value = "" if default is inspect.Parameter.empty else f" = {shown(default)}"
         names = "/".join(name for name in argument.names if not name.startswith("--empty-"))

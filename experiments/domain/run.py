@@ -40,6 +40,7 @@ from bertwright.config import values
 from bertwright.config.run import LogConfig, ValidationConfig
 from bertwright.inference.model import Model, load
 from bertwright.models.bert.config import BertRun, LongPhaseConfig
+from bertwright.recipes.configure import configure
 from bertwright.recipes.extend import extend
 from bertwright.recipes.pretrain import pretrain
 from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs
@@ -173,7 +174,7 @@ def go_on(model: Path | str, train: Path, out: Path, arguments: argparse.Namespa
     if arguments.minutes is not None:
         budget = {"minutes": arguments.minutes}
     given = {"data": str(shards), "out": str(out), "init": str(model), "seed": arguments.seed}
-    config = values.from_dict(BertRun, values.merge(mapping, {**given, **budget}))
+    config = configure(BertRun, values.merge(mapping, {**given, **budget}))
     rates = replace(config.optimizer, learning_rate=5e-4, matrix_learning_rate=1e-3)
     config = replace(
         config,

@@ -39,6 +39,7 @@ from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare import ladder as ladders
 from bertwright.recipes.compare.use import Task
+from bertwright.recipes.configure import configure
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.finetune.training_file import compare_with_training
@@ -222,8 +223,10 @@ def pretrain(
     targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     if "tensorboard" in targets:
         given["log"] = {"tensorboard": True}
-    over = _nested(settings | given)
-    made = values.from_dict(cls, values.merge(_mapping(config), over)).completed()
+    base = _mapping(config)
+    if preset is not None or "model" in settings:
+        base.pop("architecture", None)  # the preset's replaces all of it
+    made = configure(cls, values.merge(base, _nested(settings | given))).completed()
     others = targets - {"tensorboard"}
     with _sinks(on_log, others, made.out, made) as sink:
         folder = pretraining.pretrain(

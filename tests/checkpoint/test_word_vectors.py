@@ -19,7 +19,7 @@ from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.models.word_vectors import fasttext_file, files
-from bertwright.models.word_vectors.config import FastTextChanges, FastTextConfig, FastTextRun
+from bertwright.models.word_vectors.config import FastTextConfig, FastTextRun
 from bertwright.models.word_vectors.files import (
     NamedVectors,
     read_vectors,
@@ -260,7 +260,7 @@ def test_a_fasttext_without_ngrams(tmp_path: Path, least: int) -> None:
     convert(tmp_path / "model", tmp_path / "again.bin", "fasttext")
     np.testing.assert_array_equal(fasttext_file.read(tmp_path / "again.bin").rows[:3], rows)
     with pytest.raises(ConfigError, match="max_n"):
-        FastTextRun(data="x", out="y", architecture=FastTextChanges(max_n=0))
+        FastTextRun(data="x", out="y", architecture=FastTextConfig(buckets=0, min_n=0, max_n=0))
 
 
 def test_an_exported_fasttext_counts_each_word_and_has_the_used_inner_nodes(

@@ -138,7 +138,7 @@ def test_of_the_processes_of_torchrun_one_prints(
         ),
         (
             ["--steps", "1", "--architecture.hidden-dropout-prob", "2"],
-            ["--architecture", "hidden_dropout_prob", "2.0"],
+            ["--architecture.hidden-dropout-prob", "2.0"],
         ),
         (["--steps", "1", "--model", "bert-huge"], ["'bert-huge'", "bert-tiny"]),
         (["--steps", "1", "--model", "bert-mimi"], ["'bert-mimi'", "bert-mini"]),

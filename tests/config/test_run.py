@@ -89,7 +89,7 @@ def test_no_such_model() -> None:
 
 @pytest.mark.parametrize("model", PRESETS)
 def test_shape(model: str) -> None:
-    published = {"hidden_dropout_prob": None, "attention_probs_dropout_prob": None}
+    published = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     assert make(model=model, architecture=published).model_config(1000) == BertConfig(
         **{**values.to_dict(PRESETS[model]), "vocab_size": 1000}
     )
@@ -99,16 +99,29 @@ def test_shape(model: str) -> None:
     assert shape.hidden_size == PRESETS[model].hidden_size
 
 
+def test_a_preset_has_no_dropout_in_a_run() -> None:
+    for run in (make(model="bert-tiny"), BertRun("d", "o", model="bert-tiny", steps=1).completed()):
+        assert run.architecture == replace(
+            PRESETS["bert-tiny"], hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+        )
+    assert make(model="none").architecture == make(model="bert-mini").architecture
+
+
+def test_a_run_that_starts_from_a_model_has_its_architecture() -> None:
+    assert make(init="runs/a").completed().architecture is None
+    with pytest.raises(ConfigError, match=r"architecture lacks .* runs/a"):
+        make(init="runs/a", architecture={"hidden_size": 8})
+    whole = values.to_dict(BertConfig(hidden_size=24))
+    assert make(init="runs/a", architecture=whole).architecture == BertConfig(hidden_size=24)
+
+
 @pytest.mark.parametrize("system", trainable())
-def test_changes_have_the_names_and_types_of_the_model(system: str) -> None:
-    entry = MODELS[system]
-    run, sizes = trainable()[system], get_type_hints(entry.config)
-    changes = get_type_hints(run)["architecture"]
-    hints = get_type_hints(changes)
-    assert hints
-    assert "vocab_size" not in hints
-    assert hints == {name: sizes.get(name, Any) | None for name in hints}
-    assert changes(**dict.fromkeys(hints)).given() == {}
+def test_the_architecture_of_a_run_is_the_model_s_configuration(system: str) -> None:
+    run = values.from_dict(trainable()[system], {"data": "d", "out": "o"})
+    assert type(run.architecture) is MODELS[system].config
+    hint = get_type_hints(trainable()[system])["architecture"]
+    assert hint == MODELS[system].config | None
+    assert {*run.fixed} < {each.name for each in fields(run.architecture)}
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from bertwright.config import values
-from bertwright.models.seq2seq.config import Seq2SeqChanges, Seq2SeqRun
+from bertwright.models.seq2seq.config import Seq2SeqConfig, Seq2SeqRun
 
 
-@pytest.mark.parametrize("attention", [None, "none", "additive"])
+@pytest.mark.parametrize("attention", ["none", "additive"])
 def test_what_is_written_is_read(tmp_path: Path, attention: Any) -> None:
-    changes = Seq2SeqChanges(hidden_size=8, attention=attention)
-    run = Seq2SeqRun(data="d", out="o", steps=3, architecture=changes)
+    sizes = Seq2SeqConfig(hidden_size=8, attention=attention)
+    run = Seq2SeqRun(data="d", out="o", steps=3, architecture=sizes)
     path = tmp_path / "config.toml"
     path.write_text(values.to_toml(run), encoding="utf-8")
     assert values.from_dict(Seq2SeqRun, values.read_toml(path), str(path)) == run

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from bertwright.checkpoint import checkpoint
-from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import Shards, open_shards
 from bertwright.models.catalogue import MODELS, trainable
 from bertwright.models.load import load, system_of
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
+from bertwright.recipes.configure import configure
 from bertwright.recipes.pretrain import make_learner
 from tests.contract import toy, toy_kind
 from tests.recipes.sample import build_data, build_pairs, build_stories, mapping_of, train
@@ -125,7 +125,7 @@ def mapping(system: str, data: Path, out: Path, **over: Any) -> dict[str, Any]:
 
 def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:
     """The same as a configuration."""
-    return values.from_dict(trainable()[system], mapping(system, data, out, **over))
+    return configure(trainable()[system], mapping(system, data, out, **over))
 
 
 @pytest.fixture(autouse=True, scope="package")

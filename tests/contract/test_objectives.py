@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.data.shards import open_shards
 from bertwright.models.bert.masked_batch import MaskedBatch
@@ -19,6 +18,7 @@ from bertwright.models.catalogue import trainable
 from bertwright.models.load import load
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
+from bertwright.recipes.configure import configure
 from bertwright.recipes.pretrain import make_learner
 from tests.contract.test_encoder import gradients
 from tests.contract.toy_mixture import MIXTURE, Causal, add_mixture
@@ -41,7 +41,7 @@ def config_of(system: System, data: Path, out: Path, **over: Any) -> RunConfig:
     run = trainable()[system.row.name]
     still = {"hidden_dropout_prob": 0.0}
     mapping = mapping_of(data, out, model=system.row.default, architecture=still, **over)
-    return values.from_dict(run, mapping)
+    return configure(run, mapping)
 
 
 def learner_and_batches(system: System, data: Path) -> tuple[Learner, list[MaskedBatch]]:

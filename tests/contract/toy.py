@@ -8,14 +8,13 @@ those of any language model. Letters: N tokens, H hidden, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from bertwright.config.language_models import LanguageModelRun
-from bertwright.config.run import Changes
 from bertwright.models import load
 from bertwright.models.catalogue import MODELS, Row
 from bertwright.models.language_models import token_streams
@@ -85,21 +84,13 @@ PRESETS = {"toy": ToyConfig()}
 
 
 @dataclass(frozen=True)
-class ToyChanges(Changes):
-    """The sizes that a run may change."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-
-
-@dataclass(frozen=True)
 class ToyRun(LanguageModelRun):
     """A run: what a language model's has, and the sizes of this one."""
 
     presets = PRESETS
     default_model = "toy"
 
-    architecture: ToyChanges = field(default_factory=ToyChanges)
+    architecture: ToyConfig | None = None
 
 
 TOY = System(

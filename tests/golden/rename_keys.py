@@ -120,11 +120,25 @@ class Added:
 
 Change = Renamed | Removed | Added
 
+ARCHITECTURES: dict[str, Json] = json.loads(
+    Path(__file__).with_name("architectures.json").read_text("utf-8")
+)
+"""The configuration of the model of each run."""
+
 CHANGES: tuple[Change, ...] = (
     Renamed("trainer.json", "position/place", "position/data"),
     # four numbers an objective in place of three; those of the runs, which end with a line, are 0
     Removed("trainer.json", "position/window/sums"),
     Added("trainer.json", "position/window/sums", []),
+    # the model's whole configuration in place of what a run changes of its preset
+    *(
+        change
+        for run, whole in ARCHITECTURES.items()
+        for change in (
+            Removed(f"{run}/config.toml", "architecture"),
+            Added(f"{run}/config.toml", "architecture", whole),
+        )
+    ),
 )
 """Changes since the commit that the runs are made from, in the order in which they came."""
 

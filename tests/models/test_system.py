@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bertwright.errors import ConfigError
-from bertwright.models.awd_lstm.config import AwdLstmChanges, AwdLstmConfig, AwdLstmRun
-from bertwright.models.elmo.config import ElmoChanges, ElmoConfig, ElmoRun
+from bertwright.models.awd_lstm.config import AwdLstmConfig, AwdLstmRun
+from bertwright.models.bert.config import BertConfig, BertRun
+from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.system import keep_architecture
-from bertwright.models.transformer.config import (
-    TransformerChanges,
-    TransformerConfig,
-    TransformerRun,
-)
+from bertwright.models.transformer.config import TransformerConfig, TransformerRun
 
 PLACE = {"data": "x", "out": "y"}
 
 
 def test_settings_without_weights_may_change() -> None:
     for run, config, wanted in (
-        (TransformerRun, TransformerConfig(), TransformerChanges(label_smoothing=0.3)),
-        (AwdLstmRun, AwdLstmConfig(), AwdLstmChanges(activation_penalty=3.0, temporal_penalty=0.5)),
-        (ElmoRun, ElmoConfig(), ElmoChanges(negative_samples=7, hidden_dropout_prob=0.3)),
+        (TransformerRun, TransformerConfig(), {"label_smoothing": 0.3}),
+        (AwdLstmRun, AwdLstmConfig(), {"activation_penalty": 3.0, "temporal_penalty": 0.5}),
+        (ElmoRun, ElmoConfig(), {"negative_samples": 7, "hidden_dropout_prob": 0.3}),
     ):
-        kept = keep_architecture(run(**PLACE, architecture=wanted), config, Path("folder"))
-        assert {key: getattr(kept, key) for key in wanted.given()} == wanted.given()
+        changed = replace(config, **wanted)
+        kept = keep_architecture(run(**PLACE, architecture=changed), config, Path("folder"))
+        assert kept == changed
 
 
 def test_sizes_may_not() -> None:
-    run = TransformerRun(**PLACE, architecture=TransformerChanges(hidden_size=64))
+    run = TransformerRun(**PLACE, architecture=TransformerConfig(hidden_size=64))
     with pytest.raises(ConfigError, match=r"architecture\.hidden_size is 64"):
         keep_architecture(run, TransformerConfig(hidden_size=32), Path("folder"))
+
+
+def test_without_an_architecture_it_is_that_of_the_checkpoint_with_the_settings_of_runs() -> None:
+    for run, config in ((AwdLstmRun, AwdLstmConfig(weight_dropout=0.25)), (BertRun, BertConfig())):
+        kept = keep_architecture(run(**PLACE, init="runs/a"), config, Path("folder"))
+        assert kept == replace(config, **run.settings)

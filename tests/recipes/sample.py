@@ -20,6 +20,7 @@ from bertwright.errors import BertwrightError
 from bertwright.models.bert.config import BertRun
 from bertwright.models.memory_network.generate import generate_stories
 from bertwright.recipes import pretrain as pretraining
+from bertwright.recipes.configure import configure
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -104,7 +105,7 @@ def mapping_of(data: Path, out: Path, **over: Any) -> dict[str, Any]:
 
 def config_of(data: Path, out: Path, **over: Any) -> BertRun:
     """`mapping_of` as a configuration."""
-    return values.from_dict(BertRun, mapping_of(data, out, **over))
+    return configure(BertRun, mapping_of(data, out, **over))
 
 
 def train(config: BertRun, **options: bool) -> list[str]:

@@ -16,7 +16,6 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.export.padded import PaddedEncoder
 from bertwright.checkpoint.extension import extend_learner
-from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.config.task import TaskConfig
 from bertwright.data.shards import open_shards
@@ -25,6 +24,7 @@ from bertwright.inference.model import load
 from bertwright.models.catalogue import MODELS, trainable
 from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.recipes.configure import configure
 from bertwright.recipes.extend import extend
 from tests.recipes.sample import build_data, mapping_of, newest, records, train
 from tests.text.tokenizer.test_roberta import TEXTS, byte_bpe, unigram
@@ -87,7 +87,7 @@ def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:
     cls = trainable()[system]
     still = {"hidden_dropout_prob": 0.0}
     base = {"model": f"{system}-tiny", "architecture": still}
-    return values.from_dict(cls, mapping_of(data, out, **{**base, **over}))
+    return configure(cls, mapping_of(data, out, **{**base, **over}))
 
 
 @pytest.mark.parametrize("system", FAMILY)
@@ -171,7 +171,8 @@ def test_what_a_newer_member_does(system: str, data: Path, tmp_path: Path) -> No
         config = config_of(system, data, tmp_path / "run", steps=2)
         train(config)
         folder = newest(tmp_path / "run")
-        train(replace(config, out=str(tmp_path / "more"), init=str(folder), model=None))
+        start = {"init": str(folder), "model": None, "architecture": None}
+        train(replace(config, out=str(tmp_path / "more"), **start))
         assert checkpoint.load(tmp_path / "more").config == checkpoint.load(folder).config
     learner = checkpoint.load(folder).learner.eval()
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()

@@ -34,8 +34,11 @@ def test_a_run_on_disk(data: Path, whole_run: Path) -> None:
     names = {place.name for place in whole_run.iterdir()}
     assert names == {"config.toml", "environment.json", "metrics.jsonl", "checkpoints", "model"}
     saved = values.from_dict(BertRun, values.read_toml(whole_run / "config.toml"))
-    rule = {"hold_out": "documents"}  # noted by the run
-    assert saved == config_of(data, whole_run, validation=rule)
+    noted = {
+        "validation": {"hold_out": "documents"},
+        "architecture": {"vocab_size": open_shards(data).vocab_size},
+    }
+    assert saved == config_of(data, whole_run, **noted)
     environment = json.loads((whole_run / "environment.json").read_text())
     assert environment["precision"] == "fp32"
     assert environment["torch"] == torch.__version__

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,7 +49,7 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
         raise not_trained(system)
     name = system if system in trainable() else system_of_model(model)
     _refuse_ignored(words, name, trainable()[name])
-    return _verb(trainable()[name])
+    return _verb(trainable()[name], model)
 
 
 def _refuse_ignored(words: Sequence[str], system: str, run: type[RunConfig]) -> None:
@@ -57,15 +58,17 @@ def _refuse_ignored(words: Sequence[str], system: str, run: type[RunConfig]) -> 
     for option in options:
         key = option.removeprefix("--").replace("-", "_").removeprefix("no_")
         # for a wrong option of the length, the run says which one to give instead
-        if not run.reads(key) and key not in LENGTHS:
+        if not _is_option(run, key) and key not in LENGTHS:
             raise ConfigError(
                 f"{option} came, but {system} does not read it: leave it out. bertwright pretrain "
                 f"--model {run.default_model} --help-all lists what it reads"
             )
 
 
-def _verb(run: type[RunConfig]) -> Callable[..., None]:
-    """Return the verb `pretrain`, whose options are the keys of one system's runs."""
+def _verb(run: type[RunConfig], model: str | None) -> Callable[..., None]:
+    """Return the verb `pretrain`, whose options are the keys of one system's runs, with the sizes
+    of a preset as defaults.
+    """
 
     def pretrain(
         *,
@@ -100,17 +103,36 @@ def _verb(run: type[RunConfig]) -> Callable[..., None]:
         passes = "--epochs, passes over the data"
         both = "--epochs (passes over the data) or --minutes; with both, the shorter one holds"
         said = said.replace(lengths, both if "minutes" in run.lengths else passes)
-    pretrain.__doc__ = "\n".join([said.rstrip(), *_of_the_model(run)])
-    pretrain.reads = run.reads  # type: ignore[attr-defined]
-    pretrain.defaults = defaults_of(run)  # type: ignore[attr-defined]
+    names = f"{', '.join(run.presets)}; unset: {run.default_model}, or the size of `init`."
+    pretrain.__doc__ = f"{said.rstrip()}\n            config.model: {names}"
+    pretrain.reads = partial(_is_option, run)  # type: ignore[attr-defined]
+    pretrain.defaults = defaults_of(run, model)  # type: ignore[attr-defined]
+    pretrain.build = partial(_build, run)  # type: ignore[attr-defined]
     pretrain.models = _models()  # type: ignore[attr-defined]
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
 
 
-def defaults_of(run: type[RunConfig]) -> dict[str, Any]:
-    """Return the default of each key of a system's runs that has one."""
-    whole = values.from_dict(run, {"data": "", "out": ""})
+def _is_option(run: type[RunConfig], key: str) -> bool:
+    """Return whether a key of a run's class is an option."""
+    section, _, name = key.rpartition(".")
+    return run.reads(key) and not (section == "architecture" and name in run.fixed)
+
+
+def _build(run: type[RunConfig], given: dict[str, Any]) -> RunConfig:
+    """Return the configuration of a run from the keys given."""
+    if run.started_from(given) is None:
+        return values.from_dict(run, given)
+    from bertwright.recipes.configure import configure  # which reads the model's configuration
+
+    return configure(run, given)
+
+
+def defaults_of(run: type[RunConfig], model: str | None) -> dict[str, Any]:
+    """Return the default of each key of a system's runs that has one, with the sizes of a preset
+    (or, for None, of the default).
+    """
+    whole = values.from_dict(run, {"data": "", "out": "", "model": model})
     flat = values.flatten(values.to_dict(whole))
     return {key: value for key, value in flat.items() if key not in ("data", "out")}
 
@@ -123,23 +145,6 @@ def _models() -> str:
         "sizes and keys of NAME, one of:"
     )
     return "\n".join([intro, *names])
-
-
-def _of_the_model(run: type[RunConfig]) -> list[str]:
-    """Return lines for the verb's docstring.
-
-    They list the names of a system's models, and describe each key of `architecture` as the class
-    of the model's configuration does.
-    """
-    from docstring_parser import parse_from_object
-
-    names = f"{', '.join(run.presets)}; unset: {run.default_model}, or the size of `init`."
-    said = {"config.model": names}
-    sizes = type(next(iter(run.presets.values())))
-    for base in reversed(sizes.__mro__[:-1]):
-        for each in parse_from_object(base).params:
-            said[f"config.architecture.{each.arg_name}"] = " ".join(str(each.description).split())
-    return [f"            {key}: {text}" for key, text in said.items()]
 
 
 def _print_end(run: Path, config: RunConfig) -> None:

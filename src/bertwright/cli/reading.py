@@ -103,7 +103,7 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
             tokens[0] = tokens[0].evolve(value="", implicit_value=None)
     for argument in arguments:
         if argument.children and not argument.keys:
-            _build(argument, file)
+            _build(argument, file, getattr(app.default_command, "build", None))
     of_verb: dict[str, Any] = {
         _key(a.name): file[_key(a.name)] for a in arguments if not a.keys and _key(a.name) in file
     }
@@ -112,11 +112,14 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
     Dict(of_verb, source="--config")(app, commands, arguments)
 
 
-def _build(whole: Argument, file: Mapping[str, Any]) -> None:
+def _build(
+    whole: Argument, file: Mapping[str, Any], build: Callable[[dict[str, Any]], Any] | None
+) -> None:
     """Build the configuration whose keys are the options below `whole`, and make it its value.
 
     cyclopts converts the options that were given. The configuration is built from its default value
-    and what is given: the values of the file, and those of the options over them.
+    and what is given: the values of the file, and those of the options over them; `build` does this
+    for a verb of its own way.
 
     Raises:
         MissingArgumentError: a key without a default is not given.
@@ -138,7 +141,8 @@ def _build(whole: Argument, file: Mapping[str, Any]) -> None:
     if not is_dataclass(default):
         default = whole.resolved_hint
     try:
-        built = values.from_dict(default, values.nested(given))
+        nested = values.nested(given)
+        built = values.from_dict(default, nested) if build is None else build(nested)
     except OutOfRange as error:
         leaf = leaves[tuple(error.key.split("."))]
         raise ConfigError(f"{leaf.name} {error.range}") from error
@@ -181,7 +185,7 @@ def _read_file(name: str, commands: Sequence[str], arguments: ArgumentCollection
     """Return the values of a file by key, after their types are checked.
 
     A text in the file is not accepted as a number. A length on the command line replaces those of
-    the file.
+    the file, and a preset its whole `architecture`.
     """
     path = find_file(name, commands)
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
@@ -190,8 +194,11 @@ def _read_file(name: str, commands: Sequence[str], arguments: ArgumentCollection
         if key not in hints:
             raise values.unknown_key(key, _keys(arguments), path)
         values.convert(hints[key], value, key, path)
-    if any(t.value != "none" for a in arguments if _key(a.name) in LENGTHS for t in a.tokens):
-        return {key: value for key, value in flat.items() if key not in LENGTHS}
+    chosen = {_key(a.name) for a in arguments if any(t.value != "none" for t in a.tokens)}
+    if chosen.intersection(LENGTHS):
+        flat = {key: value for key, value in flat.items() if key not in LENGTHS}
+    if "model" in chosen:
+        flat = {key: v for key, v in flat.items() if not key.startswith("architecture.")}
     return flat
 
 

@@ -7,6 +7,7 @@ subclass inherits in the subclass's file.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 from bertwright.config.ranges import above, at_least, below_one, seed
@@ -144,17 +145,8 @@ class LogConfig:
         at_least(self, 0, "every_seconds")
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The sizes of the model that a run changes; a system's class declares the fields.
-
-    The fields have the names and types of the model's configuration, whose docstrings explain them.
-    None keeps the value of the preset.
-    """
-
-    def given(self) -> dict[str, Any]:
-        """Return the fields that are changed, with their values."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+NO_DROPOUT = MappingProxyType({"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
+"""The settings of runs that see their text once or twice, and do not overfit."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +155,16 @@ class RunConfig:
 
     presets: ClassVar[Mapping[str, Any]] = {}
     """The presets that `model` may name."""
+    settings: ClassVar[Mapping[str, float]] = {}
+    """Values of `architecture` that a run has unless it sets them, whatever its preset or the
+    model that it starts from has.
+    """
+    fixed: ClassVar[tuple[str, ...]] = ("vocab_size",)
+    """Keys of `architecture` that are no options. They follow from the data, from other keys or
+    from the model that a run starts from, or are as published.
+    """
+    starts_from: ClassVar[tuple[str, ...]] = ("init",)
+    """The keys that name a model to start from, which brings its architecture."""
     default_model: ClassVar[str] = ""
     """The value of `model` if neither it nor `init` is given."""
     own_loop: ClassVar[bool] = False
@@ -217,8 +219,10 @@ class RunConfig:
     """How often checkpoints are written, and how many are kept."""
     log: LogConfig = field(default_factory=LogConfig)
     """What is logged, and how often."""
-    architecture: Changes = field(default_factory=Changes)
-    """Values of the model's configuration, by their names there; unset: those of the preset."""
+    architecture: Any = None
+    """The model's configuration: the preset with the keys that are given; unset, for a run that
+    starts from a model: that model's.
+    """
 
     def __post_init__(self) -> None:
         self._check_length()
@@ -232,7 +236,7 @@ class RunConfig:
                 "tokens"
             )
         if self.sized_by is None and self.presets:
-            self.require_positions(self.changed_preset())
+            self.require_positions(self.new_architecture)
 
     def _check_length(self) -> None:
         """Raise ConfigError if a length is not above 0, or more than one is given."""
@@ -257,11 +261,52 @@ class RunConfig:
 
     def completed(self) -> Self:
         """Return the run with the name of its model, which is the default if neither it nor `init`
-        is given.
+        is given, and with the architecture of a new model.
         """
-        if self.model is not None or self.init is not None:
-            return self
-        return replace(self, model=self.default_model)
+        run = self
+        if self.model is None and self.init is None:
+            run = replace(run, model=self.default_model)
+        return run if self.sized_by else replace(run, architecture=self.new_architecture)
+
+    @classmethod
+    def defaults_beside(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the default of `architecture`, which depends on the keys that are given.
+
+        It is the preset that `model` names. A run that starts from a model has that model's
+        architecture; if it gives keys of it, it gives all (`recipes/configure.py`).
+        """
+        if (start := cls.started_from(given)) is None:
+            return {"architecture": cls.preset(given.get("model"))}
+        keys = given.get("architecture")
+        if isinstance(keys, Mapping) and (missing := vars(cls.preset(None)).keys() - keys.keys()):
+            raise ConfigError(
+                f"architecture lacks {min(missing)}; a run that starts from {start} gives all its "
+                "keys or none"
+            )
+        return {"architecture": None}
+
+    @classmethod
+    def started_from(cls, given: Mapping[str, Any]) -> str | None:
+        """Return the path of the model that the keys of a run name to start from, or None."""
+        paths = [given.get(key) for key in cls.starts_from]
+        return next((path for path in paths if path not in (None, "none")), None)
+
+    @classmethod
+    def preset(cls, model: str | None) -> Any:
+        """Return the architecture of a new model that a preset (or, for None, the default) names.
+
+        Raises:
+            ConfigError: there is no such preset.
+        """
+        name = cls.default_model if model in (None, "none") else model
+        if name not in cls.presets:
+            raise ConfigError(f"no model {name!r}; expected {', '.join(cls.presets)}")
+        return replace(cls.presets[name], **cls.settings)
+
+    @property
+    def new_architecture(self) -> Any:
+        """The architecture of a new model, whose vocabulary is not that of the data yet."""
+        return self.preset(self.model) if self.architecture is None else self.architecture
 
     def sources(self) -> dict[str, str]:
         """Return the paths that the run starts from besides its data and `init`, by key. The recipe
@@ -321,21 +366,6 @@ class RunConfig:
         """
         return None
 
-    def changed_preset(self, **sizes: Any) -> Any:
-        """Return the configuration that `model` names, with the changes of `architecture` and with
-        `sizes`.
-
-        Raises:
-            ConfigError: the changed configuration is invalid.
-        """
-        preset = self.presets[self.model or self.default_model]
-        try:
-            return replace(preset, **sizes, **self.architecture.given())
-        except ConfigError as error:
-            raise ConfigError(f"--architecture: {error}") from error
-
     def model_config(self, vocab_size: int) -> Any:
-        """Return the configuration of a new model: its preset, the changes of `architecture`, and
-        the size of the vocabulary.
-        """
-        return self.changed_preset(vocab_size=vocab_size)
+        """Return the configuration of a new model for a vocabulary."""
+        return replace(self.new_architecture, vocab_size=vocab_size)

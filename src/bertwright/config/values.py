@@ -60,6 +60,8 @@ def from_dict(default: Config, mapping: Any, where: str = "", prefix: str = "") 
 def from_dict(default: Any, mapping: Any, where: str = "", prefix: str = "") -> Any:
     """Return a configuration with the values of a mapping; the other keys keep their defaults.
 
+    Defaults of a class that depend on other keys are those of its `defaults_beside(mapping)`.
+
     Args:
         default: the configuration that has the default values, or a class with the defaults of its
             fields. A section of which some keys are given starts from its value there.
@@ -78,6 +80,8 @@ def from_dict(default: Any, mapping: Any, where: str = "", prefix: str = "") -> 
     if unknown := next((key for key in mapping if key not in hints), None):
         raise unknown_key(prefix + unknown, keys_of(cls, prefix), where)
     chosen = defaults_of(default)
+    if default is cls and hasattr(cls, "defaults_beside"):
+        chosen |= cls.defaults_beside(mapping)
     for key, item in mapping.items():
         if dataclasses.is_dataclass(section := chosen.get(key)) and isinstance(item, Mapping):
             chosen[key] = from_dict(section, item, where, f"{prefix}{key}.")

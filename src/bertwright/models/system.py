@@ -86,15 +86,18 @@ def keep_architecture(run: RunConfig, config: Any, folder: Path) -> Any:
     """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
     own, with the run's values for settings without weights (`WITHOUT_WEIGHTS`, and all dropouts).
     """
-    given = run.architecture.given()
-    free = {key for key in given if "dropout" in key or key in WITHOUT_WEIGHTS}
-    changed = {key: given[key] for key in free}
-    for key in given.keys() - changed.keys():
-        if given[key] != getattr(config, key):
+    if run.architecture is None:
+        return replace(config, **run.settings)
+    changed = {}
+    for key, value in vars(run.architecture).items():
+        if value == getattr(config, key) or key in run.fixed:
+            continue
+        if "dropout" not in key and key not in WITHOUT_WEIGHTS:
             raise ConfigError(
-                f"architecture.{key} is {given[key]}, but {folder} has {getattr(config, key)}; "
+                f"architecture.{key} is {value}, but {folder} has {getattr(config, key)}; "
                 "leave it out: the checkpoint brings its architecture"
             )
+        changed[key] = value
     return replace(config, **changed)
 
 

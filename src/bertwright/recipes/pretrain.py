@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -97,6 +97,9 @@ def pretrain(
     ):
         shards = open_shards(config.data, verify)
         config.require_length()
+        if config.sized_by is None:
+            model = system_of(config).model(config, shards, RunSources())
+            config = replace(config, architecture=model)
         if ranks.is_first:
             stack.enter_context(run_folder.alone(run))
         beginning = None
@@ -126,7 +129,7 @@ def _resume(
     if ranks.is_first:
         run_folder.recover(run)
     ranks.wait()
-    config = run_folder.with_rule_of(run, config)
+    config = run_folder.with_choices_of(run, config)
     beginning = run_folder.check_same(config, run, shards)
     if beginning is not None and ranks.is_first:
         run_folder.mend_latest(run, beginning.opened.folder)
@@ -291,6 +294,7 @@ def _build(
     system = system_of(config)
     if beginning is None:
         learner = make_learner(config, shards).to(ranks.device)
+        config = replace(config, architecture=learner.encoder.config)
     else:
         learner = checkpoint.load(beginning.opened, system.heads(config)).learner
         learner = _ready(config, learner).to(ranks.device)

@@ -206,16 +206,19 @@ def read_saved(run: Path, cls: type[R]) -> R:
     return values.from_dict(cls, values.read_toml(run / CONFIG), str(run / CONFIG))
 
 
-def with_rule_of(run: Path, config: RunConfig) -> RunConfig:
-    """Return the configuration with the existing run's rule for holding out text.
+def with_choices_of(run: Path, config: RunConfig) -> RunConfig:
+    """Return the configuration with what the existing run chose at its beginning: its rule for
+    holding out text, and the architecture of the model that it started from.
 
-    A rule that the configuration names itself is kept.
+    What the configuration names itself is kept.
     """
-    if config.validation.hold_out is not None:
-        return config
     saved = read_saved(run, type(config))
-    rule = saved.validation.hold_out
-    return replace(config, validation=replace(config.validation, hold_out=rule))
+    if config.validation.hold_out is None:
+        rule = saved.validation.hold_out
+        config = replace(config, validation=replace(config.validation, hold_out=rule))
+    if config.sized_by is not None and config.architecture is None:
+        config = replace(config, architecture=saved.architecture)
+    return config
 
 
 def check_same(config: RunConfig, run: Path, shards: Shards) -> Beginning | None:

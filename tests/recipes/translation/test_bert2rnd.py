@@ -24,6 +24,7 @@ from bertwright.models.bert2rnd.config import Bert2RndRun
 from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.recipes.configure import configure
 from bertwright.recipes.pretrain import make_learner
 from bertwright.text.tokenizer.files import BertRules
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
@@ -63,7 +64,7 @@ def config(data: Path, out: Path, encoder: Path | None, **over: Any) -> Bert2Rnd
     del given["instances"]
     given["architecture"] = {"num_decoder_layers": 2}
     given["encoder"] = None if encoder is None else str(encoder)
-    return values.from_dict(Bert2RndRun, values.merge(given, over))
+    return configure(Bert2RndRun, values.merge(given, over))
 
 
 def made(data: Path, out: Path, encoder: Path | None, **over: Any) -> Learner:

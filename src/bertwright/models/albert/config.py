@@ -7,12 +7,12 @@ names of a model's fields are those of transformers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from bertwright.config.ranges import MOST_WIDTH, between
-from bertwright.config.run import Changes
+from bertwright.models.bert.config import FIXED, BertConfig, BertRun, InstanceConfig
 from bertwright.models.bert.config import PRESETS as BERT_PRESETS
-from bertwright.models.bert.config import BertConfig, BertRun, InstanceConfig
 
 
 @dataclass(frozen=True)
@@ -63,29 +63,16 @@ class AlbertInstanceConfig(InstanceConfig):
 
 
 @dataclass(frozen=True)
-class AlbertChanges(Changes):
-    """The sizes of an ALBERT that a run may change."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    intermediate_size: int | None = None
-    embedding_size: int | None = None
-    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
-    hidden_dropout_prob: float | None = None
-    attention_probs_dropout_prob: float | None = None
-    max_position_embeddings: int | None = None
-
-
-@dataclass(frozen=True)
 class AlbertRun(BertRun):
     """A run of an ALBERT: BERT's, with sentence-order prediction."""
 
     presets = PRESETS
     default_model = "albert-mini"
+    settings = MappingProxyType({})
+    fixed = (*FIXED, "type_vocab_size", "pooler")
     ignored = ("start",)
 
     instances: AlbertInstanceConfig = field(default_factory=AlbertInstanceConfig)
     """What a training sequence is made of."""
-    architecture: AlbertChanges = field(default_factory=AlbertChanges)  # type: ignore[assignment]
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: AlbertConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""

@@ -15,7 +15,7 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import Changes, OptimizerConfig
+from bertwright.config.run import OptimizerConfig
 
 _DROPPED = ("embedding", "input", "hidden", "output", "weight")
 
@@ -90,23 +90,6 @@ once.
 
 
 @dataclass(frozen=True)
-class AwdLstmChanges(Changes):
-    """The sizes of an AWD-LSTM that a run may change."""
-
-    embedding_size: int | None = None
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    embedding_dropout: float | None = None
-    input_dropout: float | None = None
-    hidden_dropout: float | None = None
-    output_dropout: float | None = None
-    weight_dropout: float | None = None
-    dropout_scale: float | None = None
-    activation_penalty: float | None = None
-    temporal_penalty: float | None = None
-
-
-@dataclass(frozen=True)
 class AwdLstmRun(LanguageModelRun):
     """A run of an AWD-LSTM."""
 
@@ -115,5 +98,5 @@ class AwdLstmRun(LanguageModelRun):
 
     optimizer: OptimizerConfig = field(default_factory=partial(OptimizerConfig, learning_rate=5e-3))
     """The optimizer, with a higher learning rate for LSTMs."""
-    architecture: AwdLstmChanges = field(default_factory=AwdLstmChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: AwdLstmConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""

@@ -21,7 +21,7 @@ from bertwright.config.ranges import (
     fraction,
     transformer,
 )
-from bertwright.config.run import Changes, RunConfig
+from bertwright.config.run import NO_DROPOUT, RunConfig
 from bertwright.errors import ConfigError
 
 
@@ -129,6 +129,8 @@ PRESETS = {
 """The published sizes by name."""
 
 
+FIXED: tuple[str, ...] = ("vocab_size", "initializer_range", "layer_norm_eps")
+"""The fields that are no options of a run; see `RunConfig.fixed`."""
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 """The fields in which presets differ."""
 
@@ -230,29 +232,14 @@ class MaskingConfig:
 
 
 @dataclass(frozen=True)
-class BertChanges(Changes):
-    """The sizes of a BERT that a run may change; no dropout unless the run sets it: a small budget
-    sees its text once or twice and does not overfit."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    intermediate_size: int | None = None
-    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
-    hidden_dropout_prob: float | None = 0.0
-    attention_probs_dropout_prob: float | None = 0.0
-    max_position_embeddings: int | None = None
-    type_vocab_size: int | None = None
-    pooler: bool | None = None
-
-
-@dataclass(frozen=True)
 class BertRun(RunConfig):
     """The configuration of a pre-training run of BERT."""
 
     presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
     """The sizes that `model` may name."""
     default_model = "bert-mini"
+    settings = NO_DROPOUT
+    fixed = FIXED
 
     start: InitializationConfig = field(default_factory=InitializationConfig)
     """How weights are initialized."""
@@ -262,8 +249,8 @@ class BertRun(RunConfig):
     """The last part of the run, on longer sequences."""
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     """Which tokens are masked."""
-    architecture: BertChanges = field(default_factory=BertChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: BertConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     @property
     def longest_sequence(self) -> int:
@@ -291,11 +278,13 @@ class LeftToRightBertRun(LanguageModelRun):
 
     presets = LEFT_TO_RIGHT_PRESETS
     default_model = "bert-mini-ltr"
+    settings = NO_DROPOUT
+    fixed = FIXED
 
     start: InitializationConfig = field(default_factory=InitializationConfig)
     """How weights are initialized."""
-    architecture: BertChanges = field(default_factory=BertChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: LeftToRightBertConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def positions_of(self, model: BertConfig) -> int:
         return model.max_position_embeddings

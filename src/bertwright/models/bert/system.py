@@ -82,7 +82,7 @@ def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
     own, with the run's dropout.
     """
     kept: BertConfig = keep_architecture(config, found, folder)
-    wanted = config.model_config(found.vocab_size)
+    wanted = config.new_architecture
     if config.model and any(getattr(wanted, name) != getattr(found, name) for name in SIZES):
         raise ConfigError(
             f"{folder} has another architecture than --model {config.model}; leave it out: --init "

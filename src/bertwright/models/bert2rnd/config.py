@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 from bertwright.config.ranges import (
@@ -10,10 +11,10 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import Changes, ScheduleConfig
+from bertwright.config.run import ScheduleConfig
 from bertwright.config.translation import TranslationRun, inverse_sqrt
 from bertwright.errors import ConfigError
-from bertwright.models.bert.config import PRESETS, BertConfig
+from bertwright.models.bert.config import FIXED, PRESETS, BertConfig
 from bertwright.models.transformer.config import TransformerConfig
 
 
@@ -47,21 +48,6 @@ BERT2RND_PRESETS = {"bert2rnd": Bert2RndConfig(**asdict(PRESETS["bert-mini"]))}
 
 
 @dataclass(frozen=True)
-class Bert2RndChanges(Changes):
-    """The sizes of a BERT and its decoder that a run may change."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    intermediate_size: int | None = None
-    hidden_dropout_prob: float | None = 0.1
-    attention_probs_dropout_prob: float | None = 0.0
-    max_position_embeddings: int | None = None
-    num_decoder_layers: int | None = None
-    label_smoothing: float | None = None
-
-
-@dataclass(frozen=True)
 class Bert2RndRun(TranslationRun):
     """A run of a translation model whose encoder is a BERT. A run that names none has the sizes of
     bert-mini.
@@ -69,6 +55,9 @@ class Bert2RndRun(TranslationRun):
 
     presets = BERT2RND_PRESETS
     default_model = "bert2rnd"
+    settings = MappingProxyType({"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.0})
+    fixed = (*FIXED, "type_vocab_size", "pooler", "hidden_act")
+    starts_from = ("init", "encoder")
 
     encoder: str | None = None
     """Pre-trained BERT that the encoder starts from: a run, a checkpoint or a Hugging Face folder.
@@ -76,8 +65,8 @@ class Bert2RndRun(TranslationRun):
     """
     schedule: ScheduleConfig = field(default_factory=inverse_sqrt)
     """The learning rate over time."""
-    architecture: Bert2RndChanges = field(default_factory=Bert2RndChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: Bert2RndConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,13 +37,11 @@ def translation(config: Bert2RndConfig, encoder: Encoder) -> Translation:
 def model(run: Bert2RndRun, shards: Shards, sources: RunSources) -> Bert2RndConfig:
     """Return the architecture: that of the BERT, if the run names one, and the decoder's."""
     config: Bert2RndConfig = run.model_config(shards.vocab_size)
-    if sources.encoder is not None:
-        bert = asdict(sources.encoder.config)
-        of_decoder = {"num_decoder_layers", "label_smoothing"}
-        bert |= {name: getattr(config, name) for name in of_decoder} | {
-            "vocab_size": shards.vocab_size
-        }
-        config = keep_architecture(run, Bert2RndConfig(**bert), sources.encoder.folder)
+    if sources.encoder is None:
+        return config
+    of_decoder = {name: getattr(config, name) for name in ("num_decoder_layers", "label_smoothing")}
+    bert = {**asdict(sources.encoder.config), **of_decoder, "vocab_size": shards.vocab_size}
+    config = keep_architecture(run, Bert2RndConfig(**bert), sources.encoder.folder)
     return config
 
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from bertwright.config.ranges import MOST_WIDTH, between
-from bertwright.config.run import Changes
 from bertwright.errors import ConfigError
-from bertwright.models.bert.config import BertConfig, BertRun, MaskingConfig, SingleTextConfig
+from bertwright.models.bert.config import (
+    FIXED,
+    BertConfig,
+    BertRun,
+    MaskingConfig,
+    SingleTextConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -75,29 +80,12 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class ElectraChanges(Changes):
-    """The sizes of an ELECTRA that a run may change; no dropout unless the run sets it."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    intermediate_size: int | None = None
-    embedding_size: int | None = None
-    generator_hidden_size: int | None = None
-    generator_attention_heads: int | None = None
-    generator_intermediate_size: int | None = None
-    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
-    hidden_dropout_prob: float | None = 0.0
-    attention_probs_dropout_prob: float | None = 0.0
-    max_position_embeddings: int | None = None
-
-
-@dataclass(frozen=True)
 class ElectraRun(BertRun):
     """A run of an ELECTRA, by replaced-token detection."""
 
     presets = PRESETS
     default_model = "electra-mini"
+    fixed = (*FIXED, "type_vocab_size", "pooler")
     ignored = ("start",)
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
@@ -106,12 +94,10 @@ class ElectraRun(BertRun):
         default_factory=partial(MaskingConfig, mask_fraction=1.0, random_fraction=0.0)
     )
     """Which tokens the generator predicts; published: 15%, all of which are replaced by [MASK]."""
-    architecture: ElectraChanges = field(  # type: ignore[assignment]
-        default_factory=ElectraChanges
-    )
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: ElectraConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.architecture.generator_hidden_size == 0:
+        if self.sized_by is None and self.new_architecture.generator_hidden_size == 0:
             raise ConfigError("architecture.generator_hidden_size is 0; expected 1 or more")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.language_models import LanguageModelRun
@@ -16,7 +16,6 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import Changes
 
 MOST_FILTERS = 100
 """The maximum number of different widths of convolutions."""
@@ -112,26 +111,15 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class ElmoChanges(Changes):
-    """The sizes of an ELMo that a run may change."""
-
-    output_size: int | None = None
-    dim: int | None = None
-    projection_dim: int | None = None
-    n_layers: int | None = None
-    cell_clip: float | None = None
-    proj_clip: float | None = None
-    direction: Literal["both", "forward"] | None = None
-    hidden_dropout_prob: float | None = None
-    negative_samples: int | None = None
-
-
-@dataclass(frozen=True)
 class ElmoRun(LanguageModelRun):
     """The keys of a run that trains both language models of an ELMo: forward and backward."""
 
     presets = PRESETS
     default_model = "elmo-mini"
+    fixed = (
+        *("vocab_size", "max_characters_per_token", "character_size", "filters", "n_highway"),
+        *("activation", "use_skip_connections"),
+    )
 
-    architecture: ElmoChanges = field(default_factory=ElmoChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: ElmoConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from bertwright.config.language_models import LanguageModelRun
 from bertwright.config.ranges import transformer
-from bertwright.config.run import Changes
+from bertwright.config.run import NO_DROPOUT
 
 
 @dataclass(frozen=True)
@@ -72,45 +72,20 @@ def _sizes(kind: type[GptConfig], name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class GptChanges(Changes):
-    """The sizes of a GPT that a run may change. Dropout is off by default, as for BERT."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    hidden_act: Literal["gelu_tanh", "relu"] | None = None
-    hidden_dropout_prob: float | None = 0.0
-    attention_probs_dropout_prob: float | None = 0.0
-    max_position_embeddings: int | None = None
-
-
-@dataclass(frozen=True)
-class Gpt2Changes(Changes):
-    """The sizes of a GPT-2 that a run may change. Dropout is off by default, as for BERT."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    hidden_act: Literal["gelu", "gelu_tanh", "relu"] | None = None
-    hidden_dropout_prob: float | None = 0.0
-    attention_probs_dropout_prob: float | None = 0.0
-    max_position_embeddings: int | None = None
-    intermediate_size: int | None = None
-
-
-@dataclass(frozen=True)
 class GptRun(LanguageModelRun):
     """A run of a GPT. The preset `gpt` is the published model."""
 
     presets = _sizes(GptConfig, "gpt")
     default_model = "gpt-mini"
+    settings = NO_DROPOUT
+    fixed = ("vocab_size", "initializer_range", "layer_norm_eps")
 
     sequence_length: int = 512
     """Maximum tokens of a window, including the begin and end tokens. Positions beyond it stay
     untrained.
     """
-    architecture: GptChanges = field(default_factory=GptChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: GptConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def positions_of(self, model: GptConfig) -> int:
         return model.max_position_embeddings
@@ -125,13 +100,15 @@ class Gpt2Run(LanguageModelRun):
 
     presets = _sizes(Gpt2Config, "gpt2")
     default_model = "gpt2-mini"
+    settings = NO_DROPOUT
+    fixed = ("vocab_size", "initializer_range", "layer_norm_eps")
 
     sequence_length: int = 1024
     """Maximum tokens of a window, including the begin and end tokens. Positions beyond it stay
     untrained.
     """
-    architecture: Gpt2Changes = field(default_factory=Gpt2Changes)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: Gpt2Config | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def positions_of(self, model: Gpt2Config) -> int:
         return model.max_position_embeddings

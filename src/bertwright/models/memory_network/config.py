@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, between
-from bertwright.config.run import Changes, RunConfig
+from bertwright.config.run import RunConfig
 from bertwright.models.word_vectors.config import WordVectorsConfig
 
 
@@ -35,16 +35,6 @@ PRESETS = {"memory-network": MemoryNetworkConfig()}
 
 
 @dataclass(frozen=True)
-class MemoryNetworkChanges(Changes):
-    """The sizes of a memory network that a run may change."""
-
-    hidden_size: int | None = None
-    hops: int | None = None
-    memory_size: int | None = None
-    softmax: bool | None = None
-
-
-@dataclass(frozen=True)
 class MemoryNetworkRun(RunConfig):
     """The keys of a run of a memory network. Its data are stories."""
 
@@ -53,8 +43,8 @@ class MemoryNetworkRun(RunConfig):
 
     longest_story: int = 1024
     """Maximum number of tokens of a story."""
-    architecture: MemoryNetworkChanges = field(default_factory=MemoryNetworkChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: MemoryNetworkConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "longest_story")

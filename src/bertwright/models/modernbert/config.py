@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 
 from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, above, between
-from bertwright.config.run import Changes
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import (
+    FIXED,
     BertConfig,
     BertRun,
     MaskingConfig,
@@ -106,28 +107,13 @@ weights in their layers, with the proportions of base: deeper, with narrower fee
 
 
 @dataclass(frozen=True)
-class ModernBertChanges(Changes):
-    """The sizes of a ModernBERT that a run may change."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    intermediate_size: int | None = None
-    hidden_dropout_prob: float | None = None
-    attention_probs_dropout_prob: float | None = None
-    max_position_embeddings: int | None = None
-    global_attn_every_n_layers: int | None = None
-    local_attention: int | None = None
-    global_rope_theta: float | None = None
-    local_rope_theta: float | None = None
-
-
-@dataclass(frozen=True)
 class ModernBertRun(BertRun):
     """A run of a ModernBERT: BERT's, by masked LM alone."""
 
     presets = PRESETS
     default_model = "modernbert-mini"
+    settings = MappingProxyType({})
+    fixed = (*FIXED, "type_vocab_size", "pooler", "hidden_act", "classifier_pooling")
     ignored = ("start.aimed_heads",)
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
@@ -135,7 +121,5 @@ class ModernBertRun(BertRun):
     masking: MaskingConfig = field(default_factory=partial(MaskingConfig, probability=0.3))
     """Which tokens are masked; published: 0.3 of them. Held-out text is masked at 0.15, as for
     every masked LM here."""
-    architecture: ModernBertChanges = field(  # type: ignore[assignment]
-        default_factory=ModernBertChanges
-    )
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: ModernBertConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""

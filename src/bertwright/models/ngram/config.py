@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.ranges import (
@@ -12,7 +12,7 @@ from bertwright.config.ranges import (
     at_least,
     between,
 )
-from bertwright.config.run import Changes, RunConfig
+from bertwright.config.run import RunConfig
 from bertwright.errors import ConfigError
 
 MOST_ORDER, MOST_NGRAMS = 100, 10**12
@@ -42,18 +42,12 @@ PRESETS = {"ngram": NgramConfig()}
 
 
 @dataclass(frozen=True)
-class NgramChanges(Changes):
-    """What a run may change of an n-gram model."""
-
-    order: int | None = None
-
-
-@dataclass(frozen=True)
 class NgramRun(RunConfig):
     """A run of an n-gram model, which counts the text once."""
 
     presets = PRESETS
     default_model = "ngram"
+    fixed = ("vocab_size", "ngrams")
     own_loop = True
     lengths = ("epochs",)
 
@@ -72,8 +66,8 @@ class NgramRun(RunConfig):
     """Megabytes of memory for counts; beyond that, they are sorted and written to disk, into
     `out`.
     """
-    architecture: NgramChanges = field(default_factory=NgramChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: NgramConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,7 +11,7 @@ from bertwright.config.ranges import (
     MOST_WIDTH,
     between,
 )
-from bertwright.config.run import Changes, OptimizerConfig
+from bertwright.config.run import OptimizerConfig
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,6 @@ PRESETS = {"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)}
 
 
 @dataclass(frozen=True)
-class NnlmChanges(Changes):
-    """The sizes of an NNLM that a run may change."""
-
-    hidden_size: int | None = None
-    context_size: int | None = None
-    direct_connections: bool | None = None
-
-
-@dataclass(frozen=True)
 class NnlmRun(LanguageModelRun):
     """A run of an NNLM."""
 
@@ -57,5 +48,5 @@ class NnlmRun(LanguageModelRun):
 
     optimizer: OptimizerConfig = field(default_factory=partial(OptimizerConfig, learning_rate=2e-2))
     """The optimizer, with a higher learning rate for a network of one layer."""
-    architecture: NnlmChanges = field(default_factory=NnlmChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: NnlmConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""

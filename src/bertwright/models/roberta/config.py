@@ -8,12 +8,11 @@ names of a model's fields are those of transformers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from bertwright.config.ranges import between
-from bertwright.config.run import Changes
+from bertwright.models.bert.config import FIXED, BertConfig, BertRun, SingleTextConfig
 from bertwright.models.bert.config import PRESETS as BERT_PRESETS
-from bertwright.models.bert.config import BertConfig, BertRun, SingleTextConfig
 
 
 @dataclass(frozen=True)
@@ -75,27 +74,14 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class RobertaChanges(Changes):
-    """The sizes of a RoBERTa that a run may change; no dropout unless the run sets it."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    intermediate_size: int | None = None
-    hidden_act: Literal["gelu", "gelu_tanh"] | None = None
-    hidden_dropout_prob: float | None = 0.0
-    attention_probs_dropout_prob: float | None = 0.0
-    max_position_embeddings: int | None = None
-
-
-@dataclass(frozen=True)
 class RobertaRun(BertRun):
     """A run of a RoBERTa: BERT's, by masked LM alone."""
 
     presets = PRESETS
     default_model = "roberta-mini"
+    fixed = (*FIXED, "type_vocab_size", "pooler", "first_position")
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""
-    architecture: RobertaChanges = field(default_factory=RobertaChanges)  # type: ignore[assignment]
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: RobertaConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""

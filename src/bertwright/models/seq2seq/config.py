@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from bertwright.config.ranges import (
@@ -12,7 +12,6 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import Changes
 from bertwright.config.translation import TranslationRun
 from bertwright.errors import ConfigError
 
@@ -62,31 +61,19 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class Seq2SeqChanges(Changes):
-    """The sizes of a seq2seq model that a run may change."""
-
-    embedding_size: int | None = None
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    attention: Literal["additive", "multiplicative", "none"] | None = None
-    input_feeding: bool | None = None
-    dropout: float | None = None
-    label_smoothing: float | None = None
-
-
-@dataclass(frozen=True)
 class Seq2SeqRun(TranslationRun):
     """The keys of a run of sequence to sequence with attention."""
 
     presets = PRESETS
     default_model = "seq2seq-small"
+    fixed = ("vocab_size", "fixed_source")
 
     word_vectors: str | None = None
     """Run or file of word vectors to use for the words of the source; they are not trained (CoVe).
     The data needs a vocabulary of words.
     """
-    architecture: Seq2SeqChanges = field(default_factory=Seq2SeqChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: Seq2SeqConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def sources(self) -> dict[str, str]:
         return {} if self.word_vectors is None else {"word_vectors": self.word_vectors}

@@ -9,7 +9,7 @@ from bertwright.config.ranges import (
     below_one,
     transformer,
 )
-from bertwright.config.run import Changes, ScheduleConfig
+from bertwright.config.run import ScheduleConfig
 from bertwright.config.translation import TranslationRun, inverse_sqrt
 
 
@@ -75,32 +75,17 @@ about ten thousand pairs.
 
 
 @dataclass(frozen=True)
-class TransformerChanges(Changes):
-    """The sizes of a Transformer that a run may change."""
-
-    hidden_size: int | None = None
-    num_hidden_layers: int | None = None
-    num_attention_heads: int | None = None
-    intermediate_size: int | None = None
-    hidden_act: Literal["relu", "gelu", "gelu_tanh"] | None = None
-    norm: Literal["post", "pre"] | None = None
-    max_position_embeddings: int | None = None
-    hidden_dropout_prob: float | None = None
-    attention_probs_dropout_prob: float | None = None
-    label_smoothing: float | None = None
-
-
-@dataclass(frozen=True)
 class TransformerRun(TranslationRun):
     """A run of the encoder-decoder Transformer."""
 
     presets = PRESETS
     default_model = "transformer-small"
+    fixed = ("vocab_size", "layer_norm_eps")
 
     schedule: ScheduleConfig = field(default_factory=inverse_sqrt)
     """The learning rate over time."""
-    architecture: TransformerChanges = field(default_factory=TransformerChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: TransformerConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def positions_of(self, model: TransformerConfig) -> int:
         return model.max_position_embeddings

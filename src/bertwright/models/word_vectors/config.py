@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 from bertwright.config.ranges import (
@@ -15,7 +15,7 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import Changes, RunConfig, ValidationConfig
+from bertwright.config.run import RunConfig, ValidationConfig
 from bertwright.errors import ConfigError
 
 MOST_CHARACTERS, MOST_WORKERS = 100, 4_096
@@ -142,19 +142,12 @@ WORD2VEC_PRESETS: Mapping[str, Word2VecConfig] = {
 
 
 @dataclass(frozen=True)
-class Word2VecChanges(Changes):
-    """What a run may change of a word2vec model. Its algorithm follows from `model`."""
-
-    hidden_size: int | None = None
-    loss: Literal["negative-sampling", "hierarchical-softmax"] | None = None
-
-
-@dataclass(frozen=True)
 class Word2VecRun(WordVectorsRun):
     """A run of word2vec."""
 
     presets = WORD2VEC_PRESETS
     default_model = "word2vec-skip-gram"
+    fixed = ("vocab_size", "algorithm")
 
     negative: int = 5
     """Number of sampled words per predicted word. A word is drawn in proportion to its count to the
@@ -166,8 +159,8 @@ class Word2VecRun(WordVectorsRun):
     """
     learning_rate: float | None = None
     """Learning rate at the start; it falls to zero over all passes. Unset: 0.025, for CBOW 0.05."""
-    architecture: Word2VecChanges = field(default_factory=Word2VecChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: Word2VecConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "negative")
@@ -185,15 +178,6 @@ FASTTEXT_PRESETS = {
 
 
 @dataclass(frozen=True)
-class FastTextChanges(Word2VecChanges):
-    """What a run may change of a fastText model."""
-
-    buckets: int | None = None
-    min_n: int | None = None
-    max_n: int | None = None
-
-
-@dataclass(frozen=True)
 class FastTextRun(Word2VecRun):
     """A run of fastText."""
 
@@ -206,11 +190,11 @@ class FastTextRun(Word2VecRun):
     """
     learning_rate: float | None = 0.05
     """Learning rate at the start; it falls to zero over all passes."""
-    architecture: FastTextChanges = field(default_factory=FastTextChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: FastTextConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
-        if self.architecture.max_n == 0:
+        if self.new_architecture.max_n == 0:
             raise ConfigError(
                 "architecture.max_n is 0, and fastText without n-grams is word2vec: train it by "
                 "--model word2vec-skip-gram"
@@ -220,13 +204,6 @@ class FastTextRun(Word2VecRun):
 
 GLOVE_PRESETS = {"glove": GloveConfig()}
 """The only preset."""
-
-
-@dataclass(frozen=True)
-class GloveChanges(Changes):
-    """What a run may change of a GloVe model."""
-
-    hidden_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -251,8 +228,8 @@ class GloveRun(WordVectorsRun):
     """Approximate megabytes of memory for counted pairs; further pairs are written to disk, into
     `out`.
     """
-    architecture: GloveChanges = field(default_factory=GloveChanges)
-    """Values of the model's configuration, by name; unset: those of the preset."""
+    architecture: GloveConfig | None = None
+    """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         above(self, 0, "most", "power", "learning_rate")

@@ -1,0 +1,69 @@
+"""The configuration of a run from the keys that are given."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bertwright.checkpoint.opened import open_model
+from bertwright.config import values
+from bertwright.config.run import RunConfig
+from bertwright.errors import ConfigError, DataError
+from bertwright.models.catalogue import row_of
+from bertwright.recipes.run_folder import is_begun, read_saved
+
+R = TypeVar("R", bound=RunConfig)
+
+
+def configure(run: type[R], given: Mapping[str, Any], where: str = "") -> R:
+    """Return the configuration of a run from the keys given.
+
+    The keys of `architecture` replace those of the model that the run starts from, or else of the
+    preset that it names.
+
+    Args:
+        run: the class of the run.
+        given: values by key.
+        where: the source for messages, such as a file name.
+
+    Raises:
+        ConfigError: a key or a value is wrong.
+    """
+    start, keys = run.started_from(given), given.get("architecture")
+    if start is None or not isinstance(keys, Mapping):
+        return values.from_dict(run, given, where)
+    if vars(run.preset(None)).keys() - keys.keys():  # a saved configuration has them all
+        base = values.to_dict(_architecture_of(run, given, start))
+        given = values.merge({"architecture": base}, given)
+    return values.from_dict(run, given, where)
+
+
+def _architecture_of(run: type[RunConfig], given: Mapping[str, Any], start: str) -> Any:
+    """Return the architecture of the model that a run starts from, with the settings of the run.
+
+    If that model is gone, it is that of the run in `out` which started from it. For a model from
+    which the run cannot start, which the recipe refuses, it is that of a preset.
+    """
+    row = row_of(run)
+    try:
+        opened = open_model(start)
+        found = opened.config
+    except DataError:
+        return _saved_architecture(run, given, start) or run.preset(None)
+    if opened.system.row.name not in (row.name, *row.encoders):
+        return run.preset(None)
+    return replace(row.config(**asdict(found)), **run.settings)
+
+
+def _saved_architecture(run: type[RunConfig], given: Mapping[str, Any], start: str) -> Any:
+    """Return the architecture of the run in `out`, or None if none has started from `start`."""
+    out = Path(str(given.get("out")))
+    if not is_begun(out):
+        return None
+    with contextlib.suppress(ConfigError):  # a run of another system
+        saved = read_saved(out, run)
+        return saved.architecture if saved.sized_by == start else None
+    return None
