@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from bertwright.config import values
+from bertwright.data import frequencies
 from bertwright.data.frequencies import log_frequencies, sample_training_tokens
+from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_text
 from bertwright.models.catalogue import MODELS, trainable
@@ -46,6 +48,21 @@ def test_a_new_model_predicts_tokens_by_frequency(system: str, tmp_path: Path) -
     found = bias.detach().double().softmax(0).numpy()
     assert found == pytest.approx(counts / counts.sum(), rel=1e-5)
     assert sample_training_tokens(config, shards).size == counts.sum() - len(counts)
+
+
+def test_counted_documents_are_drawn_by_the_generator_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = build_data(tmp_path / "data")
+    run = trainable()["gpt"]
+    config = values.from_dict(run, {"data": str(data), "out": str(tmp_path / "run"), "steps": 1})
+    shards = open_shards(data)
+    text, documents, _ = split_text(shards, "train", config.validation.fraction)
+    first = documents[permutation(make_key("frequencies", config.seed), len(documents))[0]]
+    start, stop = text.sentence_tokens[text.document_sentences][first : first + 2]
+    monkeypatch.setattr(frequencies, "COUNTED_TOKENS", 3)
+    sampled = sample_training_tokens(config, shards)
+    np.testing.assert_array_equal(sampled, text.tokens(int(start), min(int(start) + 3, int(stop))))
 
 
 @pytest.mark.parametrize("system", ["gpt", "gpt2"])

@@ -12,6 +12,7 @@ import numpy as np
 
 from bertwright.arrays import Float64s, Int64s
 from bertwright.config.run import RunConfig
+from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.data.split import split_text
 
@@ -26,7 +27,7 @@ def sample_training_tokens(run: RunConfig, shards: Shards) -> Int64s:
     shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
     bounds = shards.sentence_tokens[shards.document_sentences]
     parts, left = [], COUNTED_TOKENS
-    for document in np.random.default_rng(run.seed).permutation(documents):
+    for document in documents[permutation(make_key("frequencies", run.seed), len(documents))]:
         start, stop = int(bounds[document]), int(bounds[document + 1])
         parts.append(shards.tokens(start, min(stop, start + left)))
         left -= len(parts[-1])
