@@ -216,14 +216,23 @@ def test_a_model_that_learned_nothing_is_not_called_ready(
 
 
 def test_the_error_of_a_column_has_the_whole_command(ran, tiny, tmp_path):
-    rows = [f"{n},a text of words {n},{'good' if n % 2 else 'bad'},z" for n in range(8)]
-    path = tmp_path / "posts.csv"
-    path.write_text("\n".join(["n1,phrase,polarity,who", *rows]) + "\n")
+    path = tmp_path / "toxic.csv"
+    rows = [f"a text of words {n},{n % 2},{n % 3 == 0:d}" for n in range(8)]
+    path.write_text("\n".join(["comment_text,insult,mild", *rows]) + "\n")
     words = ["finetune", "classification", "--model", tiny, f"--train={path}", "--out", "o"]
     shown = f"bertwright finetune classification --model {tiny} --train {path} --out o"
-    for more in ([], ["--label", "nope"], ["--label=nope", "--text", "phrase"]):
-        error = ran(*words, *more, code=4).err.replace("\n", " ")
-        assert f"{shown} --text phrase --label polarity" in error
+    error = ran(*words, code=4).err.replace("\n", " ")
+    assert f"{shown} --multi-label --label insult mild" in error
+
+
+def test_the_error_of_unknown_names_has_the_columns_and_the_options(ran, tiny, tmp_path):
+    path = tmp_path / "posts.csv"
+    path.write_text("phrase,polarity\n" + "a text of words,good\n" * 8)
+    words = ["finetune", "classification", "--model", tiny, "--train", path, "--out", "o"]
+    error = ran(*words, code=4).err
+    for part in ("'phrase', 'polarity'", "--text COLUMN --label COLUMN"):
+        assert part in error
+    assert "'nope'" in ran(*words, "--label", "nope", "--text", "phrase", code=4).err
 
 
 @pytest.mark.slow
