@@ -208,6 +208,24 @@ def test_a_length_on_the_command_line_replaces_those_of_the_file(
     assert_names(printed.err, "--steps", "--epochs")
 
 
+def test_a_model_on_the_command_line_replaces_the_architecture_of_the_file(
+    came: Calls, tmp_path: Path, ran: Ran
+) -> None:
+    sizes = "hidden_size = 16\nnum_attention_heads = 2\nhidden_dropout_prob = 0.2\n"
+    (tmp_path / "run.toml").write_text(f'model = "bert-tiny"\n[architecture]\n{sizes}')
+    words = ["pretrain", "--data", "d", "--out", "o", "--steps", "1"]
+    words += ["--config", str(tmp_path / "run.toml")]
+    ran(*words)
+    ran(*words, "--model", "bert-small", "--architecture.num-hidden-layers", "3")
+    of_file, of_model = (config.architecture for config, _ in came)
+    assert (of_file.hidden_size, of_file.num_hidden_layers) == (16, 2)
+    assert of_file.hidden_dropout_prob == 0.2
+    assert (of_model.hidden_size, of_model.num_hidden_layers) == (512, 3)
+    assert of_model.hidden_dropout_prob == 0.0
+    printed = ran(*words, "--architecture.vocab-size", "9", code=2)
+    assert "--architecture.vocab-size" in printed.err
+
+
 def test_a_shipped_recipe_by_its_name(
     came: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

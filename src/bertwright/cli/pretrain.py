@@ -134,7 +134,7 @@ def defaults_of(run: type[RunConfig], model: str | None) -> dict[str, Any]:
     """
     whole = values.from_dict(run, {"data": "", "out": "", "model": model})
     flat = values.flatten(values.to_dict(whole))
-    return {key: value for key, value in flat.items() if key not in ("data", "out")}
+    return {key: value for key, value in flat.items() if key not in ("data", "out", "model")}
 
 
 def _models() -> str:
