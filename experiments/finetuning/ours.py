@@ -50,6 +50,8 @@ def run(name: str, seed: int, given: argparse.Namespace, train: Path, dev: Path)
     task_files = TaskFilesConfig(
         str(train),
         str(dev),
+        text=setting.columns[0],
+        label=setting.columns[1],
         metric=setting.main,
         max_length=setting.max_length,
         stride=setting.stride,

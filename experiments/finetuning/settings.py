@@ -41,6 +41,8 @@ class Setting:
     """Tokens; longer texts are cut here by the peer, questions get windows on both sides."""
     stride: int = 32
     """Tokens that windows of a passage share."""
+    columns: tuple[str | None, str | None] = (None, None)
+    """The columns of the text and the label by number, of files without a header."""
 
 
 SETTINGS: dict[str, Setting] = {
@@ -68,6 +70,7 @@ SETTINGS: dict[str, Setting] = {
         main="matthews",
         epochs=2,
         learning_rate=1e-4,
+        columns=("4", "2"),
     ),
     "STS-B": Setting(
         "regression",
