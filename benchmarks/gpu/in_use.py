@@ -27,7 +27,6 @@ from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.opened import open_model
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.decoding.search import Row, RowsInFlight, beam_steps, finish
 from bertwright.decoding.texts import CausalDecoder
@@ -40,6 +39,7 @@ from bertwright.recipes.finetune.run import new_learner
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import Hardware, train_seed
 from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
 from bertwright.train.distributed import Ranks
 
@@ -198,11 +198,11 @@ def _examples(count: int) -> list[TextExample]:
 
 
 def _task(device: Device) -> TaskSetup:
-    task = TaskConfig("classification", LABELS)
+    task = ClassificationTask(labels=LABELS)
     train, dev = _examples(64 if device.smoke else 3200), _examples(32)
     files = TaskFilesConfig(train="made up", dev="made up")
     of_train, of_dev = (TaskData("task", task, tokenizer(), each) for each in (train, dev))
-    return TaskSetup("task", task, files, of_train, of_dev, None, {}, [])
+    return TaskSetup("task", task, files, task.options, of_train, of_dev, None, {}, [])
 
 
 def finetuning(device: Device, folder: Path) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from bertwright.recipes import pretrain
 from bertwright.recipes.finetune.run import new_learner
 from bertwright.recipes.finetune.setup import TaskSpec, set_up
 from bertwright.recipes.finetune.training import Hardware, train_seed
+from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import micro_tokens
@@ -200,9 +201,8 @@ def finetuning(device: Device, model: Path, sst2: Path) -> dict[str, Any]:
     )
     learner = checkpoint.load(model).learner
     tokenizer = load_tokenizer(model)
-    setup = set_up(
-        TaskSpec("sst2", "classification", files), config, tokenizer, learner.encoder.spec, silent
-    )
+    task = TaskSpec("sst2", "classification", files, ClassificationOptions())
+    setup = set_up(task, config, tokenizer, learner.encoder.spec, silent)
     ranks = Ranks(0, 1, device.device)
     hardware = Hardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
     found = train_seed(

@@ -11,6 +11,7 @@ import torch
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
+from bertwright.tasks.catalogue import KINDS
 
 
 def learn(name: str, kind: str, files: TaskFilesConfig, config: FinetuneConfig) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def learn(name: str, kind: str, files: TaskFilesConfig, config: FinetuneConfig) 
     """
     config = replace(config, seeds=1)
     processor, clock = time.process_time(), time.perf_counter()
-    task = TaskSpec(name.replace(".", "-"), kind, files)
+    task = TaskSpec(name.replace(".", "-"), kind, files, KINDS[kind].options())
     results = finetune([task], config, _nothing, overwrite=True)
     seed = results["seeds"][0]
     return {

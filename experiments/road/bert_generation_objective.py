@@ -26,12 +26,12 @@ import torch
 
 from bertwright.checkpoint import checkpoint, find
 from bertwright.checkpoint.opened import open_model
-from bertwright.config.task import TaskConfig
 from bertwright.data.batch import collate
 from bertwright.labelled.examples import GenerationExample
 from bertwright.nn.outputs.output import vocabulary_loss
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.evaluate import evaluate
+from bertwright.tasks.generation.options import GenerationTask
 from bertwright.tasks.predictions import GenerationPrediction
 
 BATCH, RATE, WARMUP, MASKED, LONGEST = 32, 3e-4, 0.1, 0.7, 48
@@ -154,7 +154,7 @@ def main() -> None:
             texts = write(learner, ids, masked, tokenizer.mask_id, end)
             by_source = dict(zip(chosen, map(tokenizer.decode, texts), strict=True))
             predictions = [GenerationPrediction(by_source[each.source]) for each in gold]
-            task = TaskConfig("generation")
+            task = GenerationTask()
             metrics = evaluate(task, gold, predictions, intervals=False).metrics
             found.setdefault(name, []).append({**metrics, "cpu_seconds": round(seconds, 1)})
             print(name, seed, found[name][-1], by_source[chosen[0]], flush=True)

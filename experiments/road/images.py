@@ -24,12 +24,12 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.task import TaskConfig
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.batch import TextBatch
 from bertwright.tasks.texts.kind import Classifier
+from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.transfer.freezing import learn_from
 from bertwright.transfer.stepping import Stepping
 
@@ -84,7 +84,7 @@ def train(encoder: Cnn, way: str, images: Tensor, labels: Tensor, steps: int, se
     transfer, rate = WAYS[way]
     torch.manual_seed(seed)
     names = tuple(map(str, range(5)))
-    head = Classifier(encoder.spec, TaskConfig("classification", names))
+    head = Classifier(encoder.spec, ClassificationTask(labels=names))
     learner = Learner(encoder, {"digits": head}).train()
     epochs = steps * min(BATCH, len(images)) / len(images)
     config = FinetuneConfig("digits", "digits", transfer)

@@ -24,7 +24,7 @@ from bertwright.checkpoint.tokenizer_folder import find_tokenizer
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.run import RunConfig
 from bertwright.config.task import BleuTokenize
 from bertwright.config.tokenizer import TokenizerConfig
@@ -48,7 +48,7 @@ from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
 from bertwright.report.verdict import RESULTS
 from bertwright.rows.read import MemoryRows
-from bertwright.tasks.catalogue import check_kind, kind_of
+from bertwright.tasks.catalogue import check_kind, files_and_options, kind_of
 from bertwright.text.tokenizer.train import train_tokenizer
 from bertwright.train.log import OnLog, open_board, read_records, summary_writer
 
@@ -293,14 +293,12 @@ def finetune(
     if isinstance(names, Mapping):
         settings["label_map"] = [f"{name}={meant}" for name, meant in names.items()]
     flat = values.merge(_mapping(config), settings | {k: v for k, v in given.items() if v})
-    of_run, of_task = values.keys_of(FinetuneConfig), values.keys_of(TaskFilesConfig)
-    for key in flat:
-        if key not in [*of_run, *of_task]:
-            raise values.unknown_key(key, [*of_run, *of_task])
+    of_run = values.keys_of(FinetuneConfig)
+    of_task = {key: value for key, value in flat.items() if key not in of_run}
+    files, options = files_and_options(kind, of_task, others=of_run)
     made = values.from_dict(FinetuneConfig, {k: v for k, v in flat.items() if k in of_run})
-    files = values.from_dict(TaskFilesConfig, {k: v for k, v in flat.items() if k in of_task})
     in_memory = {key: each for key, each in rows.items() if isinstance(each, MemoryRows)}
-    task = TaskSpec(name, kind, files, in_memory.get("train"), in_memory.get("dev"))
+    task = TaskSpec(name, kind, files, options, in_memory.get("train"), in_memory.get("dev"))
     targets: set[str] = {log_to} if isinstance(log_to, str) else {*log_to}
     with (
         _bar(progress, "Fine-tuning", "tokens", made.transfer == "features") as on_progress,
@@ -403,12 +401,11 @@ def compare(
     """
     check_kind(kind)
     folder = Path(out)
-    of_run, of_task = values.keys_of(CompareConfig), values.keys_of(TaskFilesConfig)
     given = {k: v for k, v in {"text": text, "text2": text2, "label": label}.items() if v}
     given |= settings
-    for key in given:
-        if key not in [*of_run, *of_task]:
-            raise values.unknown_key(key, [*of_run, *of_task])
+    of_run = values.keys_of(CompareConfig)
+    of_task = {key: value for key, value in given.items() if key not in of_run}
+    files_and_options(kind, of_task, others=of_run)  # an error comes before a file is written
     config = values.from_dict(
         CompareConfig, {k: v for k, v in given.items() if k in of_run} | {"out": str(folder)}
     )
@@ -425,8 +422,7 @@ def compare(
                 if rows is not None
             }
             test_file = paths.pop("test", None)
-            labelled = {k: v for k, v in given.items() if k in of_task} | paths
-            task = Task(kind, values.from_dict(TaskFilesConfig, labelled), test_file)
+            task = Task(kind, *files_and_options(kind, of_task | paths), test_file)
         ladders.compare(
             held,
             files,

@@ -16,10 +16,10 @@ from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.formats import tensorflow
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.opened import OtherVocabulary, open_model
-from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.nn.objective import Learner
 from bertwright.storage import model_folder
+from bertwright.tasks.tagging.options import TaggingTask
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.checkpoint.conftest import CONFIG, VOCABULARY, change, refused
 
@@ -58,7 +58,7 @@ def test_an_export_is_told_and_not_loaded(folder: Path) -> None:
 
 
 def test_tasks(tmp_path: Path) -> None:
-    tasks = {"names": TaskConfig("tagging", labels=("O", "B-X"), max_length=12, stride=2)}
+    tasks = {"names": TaggingTask(labels=("O", "B-X"), max_length=12, stride=2)}
     save(tmp_path, make_learner(CONFIG, [], tasks), None, "", tasks=tasks)
     found = inspect(tmp_path)
     assert found.architecture == "BertForTokenClassification"

@@ -14,12 +14,13 @@ from safetensors.torch import load_file
 from bertwright.checkpoint.checkpoint import load, make_learner, save
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.catalogue import Row
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
+from bertwright.tasks.texts.options import RegressionTask
 from tests.checkpoint.conftest import assert_same, change, refused, rewrite
 from tests.contract.toy import ToyConfig, ToyLstm, add_system, toy_spec
 
@@ -31,7 +32,7 @@ class PlainConfig(ToyConfig):
 
 TABLE, BIAS = "encoder.embeddings.weight", "objectives.next_token.bias"
 CONFIG = PlainConfig(vocab_size=37, hidden_size=6, num_hidden_layers=1)
-TASKS = {"stars": TaskConfig("regression", head=HeadConfig(layers="last", dropout=0.0))}
+TASKS = {"stars": RegressionTask(head=HeadConfig(layers="last", dropout=0.0))}
 
 
 class Toy(ToyLstm):
@@ -134,7 +135,7 @@ def test_hostile_configurations(folder: Path, values: dict[str, Any], message: s
 def test_a_configuration_of_no_format(tmp_path: Path) -> None:
     learner = make_learner(CONFIG, [])
     learner.encoder.config = replace(TASKS["stars"])
-    with pytest.raises(ConfigError, match="no system has a TaskConfig"):
+    with pytest.raises(ConfigError, match="no system has a RegressionTask"):
         save(tmp_path, learner, None, "")
 
 

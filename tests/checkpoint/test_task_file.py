@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from bertwright.checkpoint.checkpoint import load
 from bertwright.checkpoint.task_heads import read_tasks, write_tasks
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import bert_spec
+from bertwright.tasks.span.options import SpanTask
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask
 from tests.checkpoint.conftest import refused
 from tests.checkpoint.test_task_heads import TEXT, change_task, saved
 
@@ -33,7 +35,7 @@ def tuned(tmp_path: Path) -> Path:
 
 
 def test_there_and_back(tmp_path: Path) -> None:
-    tasks = {"a": TASK, "b-2": TaskConfig(kind="span", null_threshold=-3.5), "C_": TEXT}
+    tasks = {"a": TASK, "b-2": SpanTask(null_threshold=-3.5), "C_": TEXT}
     write_tasks(tmp_path, tasks)
     assert read_tasks(tmp_path, SPEC) == tasks
     assert list(read_tasks(tmp_path, SPEC) or {}) == ["a", "b-2", "C_"]
@@ -56,14 +58,13 @@ def test_any_labels_come_back(
     column: str | None,
     dropout: float,
 ) -> None:
-    task = TaskConfig(
-        "classification",
+    task = ClassificationTask(
         labels=tuple(labels),
-        multi_label=multi_label,
         max_length=length,
         stride=length // 2,
         text_column=column,
         head=HeadConfig(dropout=dropout),
+        options=ClassificationOptions(multi_label=multi_label),
     )
     write_tasks(tmp_path, {"a": task})
     assert read_tasks(tmp_path, SPEC) == {"a": task}

@@ -22,6 +22,10 @@ from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.bert.encoder import bert_spec
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.tasks.choices.options import MultipleChoiceOptions, MultipleChoiceTask
+from bertwright.tasks.span.options import SpanTask
+from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.checkpoint.conftest import (
     CONFIG,
@@ -36,21 +40,22 @@ from tests.small_bert import scatter
 from tests.tasks.sample import unlabelled_batch
 
 TAGS = ("O", "B-PER", "I-PER")
-TEXT = TaskConfig("classification", labels=("bad", "fair", "good"), max_length=16, stride=4)
-TAGGING = TaskConfig(kind="tagging", labels=TAGS, scheme="iob2", max_length=16, stride=4)
+TEXT = ClassificationTask(labels=("bad", "fair", "good"), max_length=16, stride=4)
+TAGGING = TaggingTask(labels=TAGS, scheme="iob2", max_length=16, stride=4)
+CRF = TaggingOptions(crf=True)
 TASKS = {
     "classes": TEXT,
-    "labels": replace(TEXT, multi_label=True),
-    "number": TaskConfig(kind="regression", max_length=16, stride=4),
+    "labels": replace(TEXT, options=ClassificationOptions(multi_label=True)),
+    "number": RegressionTask(max_length=16, stride=4),
     "tags": TAGGING,
-    "answers": TaskConfig(
-        kind="span", max_length=16, stride=4, unanswerable=True, null_threshold=-1.25
+    "answers": SpanTask(max_length=16, stride=4, unanswerable=True, null_threshold=-1.25),
+    "choices": MultipleChoiceTask(
+        max_length=16, stride=4, options=MultipleChoiceOptions(merge="max")
     ),
-    "choices": TaskConfig(kind="multiple-choice", max_length=16, stride=4, merge="max"),
 }
 ODD = {
-    "crf": replace(TAGGING, head=HeadConfig(crf=True, dropout=0.25)),
-    "lstm": replace(TAGGING, head=HeadConfig(network="bilstm", network_size=7, crf=True)),
+    "crf": replace(TAGGING, head=HeadConfig(dropout=0.25), options=CRF),
+    "lstm": replace(TAGGING, head=HeadConfig(network="bilstm", network_size=7), options=CRF),
     "taglm": replace(TAGGING, head=HeadConfig(network="taglm", network_size=6)),
     "mixed": replace(TEXT, head=HeadConfig(layers="mix", pooling="max")),
     "mixed-lstm": replace(
@@ -211,7 +216,12 @@ def test_starting_a_head_leaves_the_chance_of_others_alone() -> None:
 def test_heads_of_the_folder_are_used_where_they_fit(tmp_path: Path) -> None:
     task = replace(TEXT, head=HeadConfig(dropout=0.3))
     learner = saved(tmp_path, {"classes": task})
-    going_on = replace(TEXT, max_length=12, merge="max", text_column="review")
+    going_on = replace(
+        TEXT,
+        max_length=12,
+        options=ClassificationOptions(merge="max"),
+        text_column="review",
+    )
     loaded = load(tmp_path, [], torch.Generator(), tasks={"classes": going_on})
     assert loaded.tasks == {"classes": going_on}
     assert loaded.report.started == ()
@@ -234,7 +244,7 @@ def test_heads_of_the_folder_are_used_where_they_fit(tmp_path: Path) -> None:
     [
         (TEXT, replace(TEXT, max_length=9, text_column="a", stride=1), True),
         (TEXT, replace(TEXT, labels=("bad", "fair", "fine")), False),
-        (TEXT, replace(TEXT, multi_label=True), False),
+        (TEXT, replace(TEXT, options=ClassificationOptions(multi_label=True)), False),
         (TEXT, replace(TAGGING, labels=TEXT.labels), False),
         (TEXT, replace(TEXT, head=HeadConfig(dropout=0.5, network_size=9, pooling="max")), True),
         (TEXT, replace(TEXT, head=HeadConfig(layers="last")), False),
@@ -397,7 +407,7 @@ def test_the_manifest_covers_what_is_read(tmp_path: Path) -> None:
 def test_the_program_of_the_document_runs(tmp_path: Path, monkeypatch: Any) -> None:
     text = (Path(__file__).parents[2] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
     programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    (program,) = [program for program in programs if "TaskConfig" in program]
+    (program,) = [program for program in programs if "ClassificationTask" in program]
     mine = tmp_path / "runs" / "mine"
     mine.mkdir(parents=True)
     learner = make_learner(replace(CONFIG, max_position_embeddings=128), ["masked_lm"])

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bertwright.config.task import TaskConfig
+from bertwright.tasks.span.options import SpanTask
+from bertwright.tasks.texts.options import ClassificationTask
 from tests.cli.conftest import Ran
 from tests.small_bert import CONFIG, write_model
 
@@ -20,7 +21,7 @@ CONTEXT = "a b c d e f g"
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One span model as transformers saves it, without `task.json`, and with ours."""
     folder = tmp_path_factory.mktemp("models")
-    task = TaskConfig("span", max_length=12, stride=4)
+    task = SpanTask(max_length=12, stride=4)
     for name in ("ours", "theirs"):
         write_model(folder / name, [], CONFIG, tasks={"span": task}, std=0.3)
     (folder / "theirs" / "task.json").unlink()
@@ -90,7 +91,7 @@ def test_predict_takes_the_same_threshold(
 
 
 def test_only_of_spans(models: dict[str, Path], tmp_path: Path, ran: Ran) -> None:
-    task = TaskConfig("classification", ("x", "y"), max_length=12, stride=4)
+    task = ClassificationTask(labels=("x", "y"), max_length=12, stride=4)
     model = write_model(tmp_path / "texts", [], CONFIG, tasks={"texts": task})
     (tmp_path / "a.tsv").write_text("text\tlabel\na\tx\nb\ty\n")
     words = ["evaluate", "--model", model, "--data", tmp_path / "a.tsv"]

@@ -8,6 +8,7 @@ import pytest
 
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.errors import ConfigError
+from bertwright.tasks.tagging.options import TaggingOptions
 from tests.raising import assert_names
 
 
@@ -40,6 +41,6 @@ def test_files_that_make_no_task() -> None:
     with pytest.raises(ConfigError, match="dev_label"):
         TaskFilesConfig("train.tsv", dev_label="3")
     with pytest.raises(ConfigError, match=r"label.*2 columns"):
-        TaskFilesConfig("train.tsv", label=("a", "b"))
+        TaskFilesConfig("train.tsv", label=("a", "b")).check_with(TaggingOptions())
     for one in ("a", ("a",), ()):  # an option of several words that has one, or none
         assert TaskFilesConfig("train.tsv", label=one, dev_label=()).label == one

@@ -12,9 +12,10 @@ import pytest
 import bertwright
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run as run_verb
-from bertwright.config.task import TaskConfig
+from bertwright.cli.finetune import verb_for
+from bertwright.config.values import read_toml
 from bertwright.errors import ConfigError, DataError
-from bertwright.tasks.catalogue import KINDS, check_kind, kind_of
+from bertwright.tasks.catalogue import KINDS, check_kind, kind_of, options_of
 from bertwright.tasks.evaluate import metrics_of
 from tests.contract import toy_kind
 from tests.recipes.task_files import write_model
@@ -115,7 +116,7 @@ def test_an_unknown_kind() -> None:
     with pytest.raises(ConfigError, match=r"'tagger'.*'tagging'"):
         check_kind("tagger")
     with pytest.raises(ConfigError, match="'nothing'"):
-        kind_of(TaskConfig("nothing").kind)
+        kind_of("nothing")
 
 
 def _close(a: Any, b: Any) -> bool:
@@ -125,3 +126,53 @@ def _close(a: Any, b: Any) -> bool:
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(_close, a, b))
     return bool(a == (pytest.approx(b, abs=1e-4) if isinstance(b, float) else b))
+
+
+OPTIONS: dict[str, tuple[str, Any]] = {
+    "classification": ("merge", "max"),
+    "regression": ("both_orders", False),
+    "tagging": ("crf", False),
+    "span": ("max_answer_tokens", 30),
+    "multiple-choice": ("merge", "max"),
+    "generation": ("max_target_tokens", 8),
+    "similarity": ("temperature", 0.1),
+    toy_kind.NAME: ("most", 1.5),
+}
+"""An option of each kind, with a value that its rows allow."""
+
+
+def test_an_option_of_the_kind_is_saved(kind: str, run: bertwright.Run, tmp_path: Path) -> None:
+    key, value = OPTIONS[kind]
+    rows, config = ROWS[kind], {**QUICK["config"], key: value}
+    again = bertwright.finetune(
+        kind,
+        model=write_model(tmp_path / "model"),
+        train=rows,
+        dev=rows,
+        out=tmp_path / "run",
+        config=config,
+        progress=False,
+    )
+    assert getattr(again.model.tasks["task"].options, key) == value
+    settings = read_toml(again.folder / "config.toml")
+    assert settings[key] == value
+    assert settings.keys() >= {*options_of(kind)}
+
+
+def test_an_option_of_another_kind(kind: str, tmp_path: Path) -> None:
+    other, key = ("tagging", "crf") if kind != "tagging" else ("span", "max_answer_tokens")
+    with pytest.raises(ConfigError, match=f"{key}.*{other}.*{kind}"):
+        bertwright.finetune(kind, model="m", train="t", out=tmp_path / "run", **{key: 1})
+    words = ["finetune", kind, "--model", "m", "--train", "t", "--out", str(tmp_path / "run")]
+    with pytest.raises(ConfigError, match=f"--{key.replace('_', '-')}.*{other}.*{kind}"):
+        verb_for([*words, f"--{key.replace('_', '-')}"])
+
+
+def test_the_help_shows_the_options_of_the_kind(kind: str, capsys: Any) -> None:
+    assert run_verb(["finetune", kind, "--help"]) == 0
+    shown = capsys.readouterr().out.partition("Examples:")[0]
+    for each in options_of(kind):
+        assert f"--{each.replace('_', '-')}" in shown
+    others = {key for name in KINDS for key in options_of(name)} - {*options_of(kind)}
+    for each in others:
+        assert f"--{each.replace('_', '-')} " not in shown

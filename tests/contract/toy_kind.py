@@ -1,4 +1,5 @@
-"""A toy kind of task in one file: how often something happens in a text (Poisson regression).
+"""A toy kind of task in two files, this one and `toy_options.py`: how often something happens in a
+text (Poisson regression).
 
 It shows what a new kind brings: instances, a head, predictions and metrics, and the class that
 says them, one row of the catalogue (`add_toy_kind`). The loss of an example is exp(s) - y s, the
@@ -16,7 +17,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import Label, TextExample
 from bertwright.labelled.texts import NUMBERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
@@ -31,12 +31,15 @@ from bertwright.tasks.kind import Kind, Scored
 from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import NumberPrediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
+from tests.contract.toy_options import ToyOptions, ToyTask
 
 
 class Counter(TextHead[TextBatch]):
     """The logarithm of the rate of a text."""
 
-    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+    task: ToyTask
+
+    def __init__(self, spec: EncoderSpec, task: ToyTask) -> None:
         """Build the head."""
         super().__init__(spec, task, 1)
 
@@ -48,7 +51,7 @@ class Counter(TextHead[TextBatch]):
         """`[E]` float32."""
         scores: Tensor = self.classifier(self.dropout(self.vectors(encoded, batch)))  # [B, 1]
         assert batch.owners is not None
-        return merge(scores, batch.owners, len(batch.rows), self.task.merge)[:, 0]
+        return merge(scores, batch.owners, len(batch.rows), "mean")[:, 0]
 
     def forward(self, encoded: Encoded, batch: TextBatch) -> Loss:
         """Loss summed over the examples of a batch."""
@@ -57,10 +60,11 @@ class Counter(TextHead[TextBatch]):
         return Loss((scores.exp() - batch.labels * scores).sum(), len(batch.rows), None)
 
 
-class ToyKind(Kind[TextExample, Instance, NumberPrediction]):
+class ToyKind(Kind[ToyTask, TextExample, Instance, NumberPrediction]):
     """How often something happens in a text."""
 
     name = "toy-count"
+    task_class = ToyTask
     reader = NUMBERS
     example = TextExample
     fields = (("text", "label"),)
@@ -68,7 +72,7 @@ class ToyKind(Kind[TextExample, Instance, NumberPrediction]):
     expected_input = "a text"
 
     def make(
-        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[TextExample]
+        self, task: ToyTask, tokenizer: Tokenizer, examples: Sequence[TextExample]
     ) -> tuple[list[Instance], Lengths]:
         """Return one instance for each text."""
         instances, lengths = [], Lengths()
@@ -80,7 +84,7 @@ class ToyKind(Kind[TextExample, Instance, NumberPrediction]):
 
     def collate(
         self,
-        task: TaskConfig,
+        task: ToyTask,
         instances: Sequence[Instance],
         rows: Sequence[int],
         with_labels: bool,
@@ -95,13 +99,13 @@ class ToyKind(Kind[TextExample, Instance, NumberPrediction]):
             owners=torch.from_numpy(windows.owners),
         )
 
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[TextBatch]:
+    def head(self, spec: EncoderSpec, task: ToyTask) -> Head[TextBatch]:
         """Return a new head."""
         return Counter(spec, task)
 
     def decode(
         self,
-        task: TaskConfig,
+        task: ToyTask,
         examples: Sequence[TextExample],
         instances: Sequence[Instance],
         scored: Iterator[Scored],
@@ -109,15 +113,15 @@ class ToyKind(Kind[TextExample, Instance, NumberPrediction]):
         """Yield the rate of each text."""
         for batch, _, scores in scored:
             for row, rate in zip(batch.rows, scores.exp().tolist(), strict=True):
-                yield row, NumberPrediction(rate)
+                yield row, NumberPrediction(min(rate, task.options.most))
 
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+    def metric_names(self, task: ToyTask) -> tuple[str, ...]:
         """Return the names of the metrics."""
         return ("accuracy",)
 
     def metrics(
         self,
-        task: TaskConfig,
+        task: ToyTask,
         examples: Sequence[TextExample],
         predictions: Sequence[NumberPrediction],
     ) -> Metrics:
@@ -149,7 +153,9 @@ NAME = ToyKind.name
 def add_toy_kind(patch: pytest.MonkeyPatch) -> None:
     """Enter it into the catalogue."""
     others = catalogue.import_kind
-    patch.setitem(catalogue.KINDS, NAME, Entry("how often something happens in a text"))
+    patch.setitem(
+        catalogue.KINDS, NAME, Entry("how often something happens in a text", ToyOptions, ToyTask)
+    )
     patch.setattr(
         catalogue, "import_kind", lambda name: ToyKind() if name == NAME else others(name)
     )

@@ -125,6 +125,70 @@ ARCHITECTURES: dict[str, Json] = json.loads(
 )
 """The configuration of the model of each run."""
 
+
+def options_of_kinds() -> Iterator[Change]:
+    """The options of a kind of task are a section of their own in `task.json`, and only those of
+    the kind are keys of a run.
+    """
+    of_texts = ("both_orders", "merge")
+    saved: dict[str, dict[str, str]] = {  # the former key of each option that a model has
+        "classification": {key: key for key in ("multi_label", *of_texts)},
+        "regression": {key: key for key in of_texts},
+        "tagging": {"context": "context", "crf": "head/crf"},
+        "span": {"max_answer_tokens": "max_answer_tokens"},
+        "multiple-choice": {"merge": "merge"},
+        "generation": {key: key for key in ("max_target_tokens", "bleu_tokenize")},
+    }
+    new = {
+        "classification": {"options/class_weights": "none"},
+        "regression": {"activation": "identity"},
+        "tagging": {"options/class_weights": "none", "options/bad_tags": "mend"},
+        "span": {"options/wrong_answers": "skip"},
+    }
+    facts = {"tagging": ("scheme",), "span": ("unanswerable", "null_threshold")}
+    trained = (*("class_weights", "bad_tags", "wrong_answers", "negatives", "objective"),)
+    trained += ("temperature", "margin", "one_direction", "sizes", "corpus", "corpus_pairs")
+    trained += ("corpus_documents", "teacher", "prompt", "prompt2")
+    every = {key for of_kind in saved.values() for key in of_kind} | {*trained}
+    former = {key for of_kind in saved.values() for key in of_kind.values()} | {"similarity"}
+    former |= {key for of_kind in facts.values() for key in of_kind}
+    runs = {
+        "classification": "classification multi-label top gpt-pair ulmfit cove fasttext",
+        "regression": "regression ltr-regression",
+        "tagging": "tagging elmo crf taglm word2vec-tagging",
+        "span": "span transformer-span",
+        "multiple-choice": "multiple-choice gpt-choice",
+        "generation": "generation gpt2-generation",
+    }
+    places = [
+        (kind, f"task-{name}/*/*/task.json", f"task-{name}", "tasks/task/", "", "")
+        for kind, names in runs.items()
+        for name in names.split()
+    ]
+    several = {"topics": "classification", "entities": "tagging", "grade": "regression"}
+    places += [
+        (kind, "task-multitask/*/*/task.json", "task-multitask", f"tasks/{name}/", *each)
+        for name, kind in several.items()
+        for each in ((f"tasks/{name}/", f"{name}/"),)
+    ]
+    for kind, model, run, in_model, in_results, in_config in places:
+        tables_of_task = ((model, in_model), (f"{run}/results.json", f"{in_results}task/"))
+        for file, table in tables_of_task:
+            for key, was in saved[kind].items():
+                yield Renamed(file, table + was, f"{table}options/{key}")
+            for key in sorted(former - {*facts.get(kind, ())}):
+                yield Removed(file, table + key)
+            if run == "task-top":
+                yield Added(file, f"{table}options/class_weights", "balanced")
+            for key, value in new.get(kind, {}).items():
+                yield Added(file, table + key, value)
+        own = {*saved[kind], *(key.rpartition("/")[2] for key in new.get(kind, {}))}
+        file = "tasks.toml" if in_config else "config.toml"
+        for key in sorted(every - own):
+            yield Removed(f"{run}/{file}", in_config + key)
+            yield Removed(f"{run}/results.json", f"{in_results}settings/{key}")
+
+
 CHANGES: tuple[Change, ...] = (
     Renamed("trainer.json", "position/place", "position/data"),
     # four numbers an objective in place of three; those of the runs, which end with a line, are 0
@@ -139,6 +203,7 @@ CHANGES: tuple[Change, ...] = (
             Added(f"{run}/config.toml", "architecture", whole),
         )
     ),
+    *options_of_kinds(),
 )
 """Changes since the commit that the runs are made from, in the order in which they came."""
 

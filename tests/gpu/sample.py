@@ -22,9 +22,14 @@ from bertwright.nn.objective import Learner
 from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.choices.kind import ChoiceInstance
+from bertwright.tasks.choices.options import MultipleChoiceTask
+from bertwright.tasks.generation.options import GenerationTask
 from bertwright.tasks.instances import Instance
+from bertwright.tasks.span.options import SpanTask
 from bertwright.tasks.tagging.kind import TaggingInstance
+from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
 from bertwright.tasks.task_data import make_batch
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 from tests.contract.conftest import config_of
 from tests.recipes.sample import WORDS, build_data, build_pairs, build_stories
 
@@ -155,45 +160,43 @@ def _words(n: int, size: int) -> dict[str, Any]:
 
 TASKS: dict[str, tuple[TaskConfig, Callable[[], list[Instance]]]] = {
     "classification": (
-        TaskConfig("classification", CLASSES),
+        ClassificationTask(labels=CLASSES),
         lambda: _texts(lambda n, size: {"label": n % 3}),
     ),
     "several labels": (
-        TaskConfig("classification", CLASSES, multi_label=True),
+        ClassificationTask(labels=CLASSES, options=ClassificationOptions(multi_label=True)),
         lambda: _texts(lambda n, size: {"label": (n % 3,)}),
     ),
     "regression": (
-        TaskConfig("regression"),
+        RegressionTask(),
         lambda: _texts(lambda n, size: {"label": n / 3}),
     ),
     "classification by an LSTM over a mix of layers": (
-        TaskConfig("classification", CLASSES, head=HeadConfig(layers="mix", network="bilstm")),
+        ClassificationTask(labels=CLASSES, head=HeadConfig(layers="mix", network="bilstm")),
         lambda: _texts(lambda n, size: {"label": n % 3}),
     ),
     "classification by three poolings": (
-        TaskConfig(
-            "classification",
-            CLASSES,
-            head=HeadConfig(layers="last", pooling="last+max+mean", hidden_size=12),
+        ClassificationTask(
+            labels=CLASSES, head=HeadConfig(layers="last", pooling="last+max+mean", hidden_size=12)
         ),
         lambda: _texts(lambda n, size: {"label": n % 3}),
     ),
-    "tagging": (TaskConfig("tagging", CLASSES), lambda: _texts(_words)),
+    "tagging": (TaggingTask(labels=CLASSES), lambda: _texts(_words)),
     "tagging by a CRF": (
-        TaskConfig("tagging", CLASSES, head=HeadConfig(crf=True)),
+        TaggingTask(labels=CLASSES, options=TaggingOptions(crf=True)),
         lambda: _texts(_words),
     ),
     "tagging by TagLM": (
-        TaskConfig("tagging", CLASSES, head=HeadConfig(network="taglm")),
+        TaggingTask(labels=CLASSES, head=HeadConfig(network="taglm")),
         lambda: _texts(_words),
     ),
     "span": (
-        TaskConfig("span"),
+        SpanTask(),
         lambda: _texts(lambda n, size: {"label": (1, min(3, size - 1))}),
     ),
-    "multiple choice": (TaskConfig("multiple-choice"), _choices),
+    "multiple choice": (MultipleChoiceTask(), _choices),
     "generation": (
-        TaskConfig("generation"),
+        GenerationTask(),
         lambda: _texts(lambda n, size: {"label": size // 2}),
     ),
 }

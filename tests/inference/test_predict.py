@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner, save
-from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
 from bertwright.nn.init import initialize
+from bertwright.tasks.choices.options import MultipleChoiceTask
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,
@@ -20,16 +20,21 @@ from bertwright.tasks.predictions import (
     TaggingPrediction,
     TextPrediction,
 )
+from bertwright.tasks.span.options import SpanTask
+from bertwright.tasks.tagging.options import TaggingTask
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 from tests.small_bert import CONFIG, write_model
 
 SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
 TASKS = {
-    "mood": TaskConfig("classification", labels=("bad", "good"), **SHORT),
-    "topics": TaskConfig("classification", labels=("x", "y", "z"), multi_label=True, **SHORT),
-    "score": TaskConfig("regression", **SHORT),
-    "names": TaskConfig("tagging", labels=("O", "B-A", "I-A"), scheme="iob2", **SHORT),
-    "answer": TaskConfig("span", **SHORT),
-    "next": TaskConfig("multiple-choice", **SHORT),
+    "mood": ClassificationTask(labels=("bad", "good"), **SHORT),
+    "topics": ClassificationTask(
+        labels=("x", "y", "z"), options=ClassificationOptions(multi_label=True), **SHORT
+    ),
+    "score": RegressionTask(**SHORT),
+    "names": TaggingTask(labels=("O", "B-A", "I-A"), scheme="iob2", **SHORT),
+    "answer": SpanTask(**SHORT),
+    "next": MultipleChoiceTask(**SHORT),
 }
 
 

@@ -8,6 +8,7 @@ from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import DataError
 from bertwright.labelled.look import READERS, look_at
 from bertwright.tasks.catalogue import KINDS, kind_of
+from bertwright.tasks.texts.options import ClassificationOptions
 from tests.labelled.conftest import parse
 
 TEXTS = [("the film was fine", "good"), ("a dull book", "bad"), ("it rained", "bad")] * 4
@@ -26,12 +27,16 @@ def test_the_readers_are_those_of_the_kinds():
 
 def test_files_and_columns_are_looked_for(write):
     path = str(write("a.csv", table(",")))
-    look_at("classification", TaskFilesConfig(train=path))
-    look_at("classification", TaskFilesConfig(train="-"))
+    look_at("classification", TaskFilesConfig(train=path), ClassificationOptions())
+    look_at("classification", TaskFilesConfig(train="-"), ClassificationOptions())
     with pytest.raises(DataError, match="'colour'"):
-        look_at("classification", TaskFilesConfig(train=path, label="colour"))
+        look_at(
+            "classification", TaskFilesConfig(train=path, label="colour"), ClassificationOptions()
+        )
     with pytest.raises(DataError, match=r"no\.csv"):
-        look_at("classification", TaskFilesConfig(train=path, dev="no.csv"))
+        look_at(
+            "classification", TaskFilesConfig(train=path, dev="no.csv"), ClassificationOptions()
+        )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from bertwright.errors import DataError
 from bertwright.inference.files.texts import open_texts
 from bertwright.recipes.finetune.setup import read_split
 from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.texts.options import ClassificationOptions
 from tests.labelled.conftest import parse, parse_stream
 
 ROWS = [(n, f"the book {n}", "good" if n % 2 else "bad") for n in range(24)]
@@ -27,7 +28,7 @@ def by_turns(*names):
 def split(path, dev=None):
     said = []
     files = TaskFilesConfig(train=str(path), dev=None if dev is None else str(dev))
-    found = read_split(kind_of("classification"), files, 1, said.append)
+    found = read_split(kind_of("classification"), files, ClassificationOptions(), 1, said.append)
     return found, said
 
 

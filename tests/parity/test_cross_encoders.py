@@ -12,12 +12,12 @@ from fastapi.testclient import TestClient
 
 from bertwright.checkpoint.convert import convert
 from bertwright.config.serve import ServeConfig
-from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.inference.model import load
 from bertwright.recipes.finetune.teacher import teach
 from bertwright.serve.app import make_app
 from bertwright.tasks.similarity.kind import SimilarityExample
+from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 from tests.raising import raises
 from tests.serve.conftest import until_ready
 from tests.small_bert import CONFIG, write_model
@@ -40,7 +40,7 @@ FORMS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A classifier with one label, as transformers writes it."""
-    task = TaskConfig("regression", max_length=12, stride=2)
+    task = RegressionTask(max_length=12, stride=2)
     config = replace(CONFIG, max_position_embeddings=12)
     write_model(tmp_path / "model", [], config, tasks={"score": task}, std=0.4)
     (tmp_path / "model" / "task.json").unlink()
@@ -82,7 +82,7 @@ def test_a_folder_of_the_installed_version(folder: Path, tmp_path: Path, name: s
 
 
 def test_several_labels(tmp_path: Path) -> None:
-    task = TaskConfig("classification", labels=("no", "maybe", "yes"), max_length=12, stride=2)
+    task = ClassificationTask(labels=("no", "maybe", "yes"), max_length=12, stride=2)
     folder = write_model(tmp_path / "model", [], CONFIG, tasks={"score": task}, std=0.4)
     (folder / "task.json").unlink()
     change(folder, **{KEY: {"activation_fn": f"{ACTIVATION}.Sigmoid"}})

@@ -15,9 +15,10 @@ import torch
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults
-from bertwright.config.task import DenseConfig, HeadConfig, SimilarityConfig, TaskConfig
+from bertwright.config.task import HeadConfig
 from bertwright.inference.model import load
 from bertwright.inference.vectors.embed import Embedder
+from bertwright.tasks.similarity.options import DenseConfig, SimilarityTask
 from tests.checkpoint.conftest import embedding_of
 from tests.checkpoint.sentence_transformers.test_dense import random_layer
 from tests.small_bert import CONFIG as SMALL
@@ -184,12 +185,13 @@ def test_the_layers_of_tokens_are_theirs(bert: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_fine_tuned_model_is_loaded_there(bert: Path, tmp_path: Path) -> None:
-    similarity = SimilarityConfig(
+    task = SimilarityTask(
+        max_length=12,
+        stride=4,
+        head=HeadConfig(pooling="cls+mean"),
         dense=(DenseConfig(7, "tanh"), DenseConfig(5, bias=False)),
         prompts=(("query", "the q: "), ("document", "p: ")),
     )
-    head = HeadConfig(pooling="cls+mean")
-    task = TaskConfig("similarity", max_length=12, stride=4, head=head, similarity=similarity)
     generator = torch.Generator().manual_seed(1)
     loaded = checkpoint.load(bert, (), generator, tasks={"task": task})
     checkpoint.save(tmp_path, loaded.learner, bert, "a card", tasks={"task": task})

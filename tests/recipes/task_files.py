@@ -7,11 +7,13 @@ import random
 from pathlib import Path
 from typing import Any
 
-from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config import values
+from bertwright.config.finetune import FinetuneConfig
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import bert_spec
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
+from bertwright.tasks.catalogue import files_and_options
 from tests import small_bert
 
 LETTERS = "abcdefghij"
@@ -112,11 +114,13 @@ def learn(
     model: Path, out: Path, kind: str, train: Path, dev: Path | None, **changes: Any
 ) -> tuple[dict[str, Any], list[str]]:
     """Fine-tune; the figures and what was said."""
-    own = {key: changes.pop(key) for key in list(changes) if hasattr(TaskFilesConfig("x"), key)}
-    files = TaskFilesConfig(str(train), str(dev) if dev else None, **own)
+    kind = "classification" if kind == "pair" else kind
+    of_run = values.keys_of(FinetuneConfig)
+    own = {key: changes.pop(key) for key in list(changes) if key not in of_run}
+    keys = {"train": str(train), "dev": str(dev) if dev else None, **own}
     usual = {"epochs": 6.0, "learning_rate": 3e-3, "batch_size": 16, "precision": "fp32"}
     config = FinetuneConfig(str(model), str(out), device="cpu", **{**usual, **changes})
     said: list[str] = []
-    kind = "classification" if kind == "pair" else kind
-    results = finetune([TaskSpec("task", kind, files)], config, said.append)
+    task = TaskSpec("task", kind, *files_and_options(kind, keys))
+    results = finetune([task], config, said.append)
     return results, said

@@ -17,7 +17,6 @@ from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.export.padded import PaddedEncoder
 from bertwright.checkpoint.extension import extend_learner
 from bertwright.config.run import RunConfig
-from bertwright.config.task import TaskConfig
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
@@ -26,6 +25,7 @@ from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.configure import configure
 from bertwright.recipes.extend import extend
+from bertwright.tasks.catalogue import KINDS
 from tests.recipes.sample import build_data, mapping_of, newest, records, train
 from tests.text.tokenizer.test_roberta import TEXTS, byte_bpe, unigram
 
@@ -217,7 +217,7 @@ def test_new_heads_begin_with_that_of_the_masked_lm(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, learner, None, "")
     wanted: Any = learner.objectives["masked_lm"]
     labels = {"labels": ("a", "b"), "max_length": 16, "stride": 4}
-    tasks = {kind: TaskConfig(kind=kind, **labels) for kind in ("tagging", "classification")}
+    tasks = {kind: KINDS[kind].task(**labels) for kind in ("tagging", "classification")}
     found = checkpoint.load(tmp_path, tasks=tasks, generator=torch.Generator()).learner
     tagger: Any = found.objectives["tagging"]
     for head in (found.encoder.pooler, tagger.before_scores):

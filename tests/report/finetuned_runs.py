@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.config import values
-from bertwright.config.task import TaskConfig
+from bertwright.tasks import catalogue
 
-TASK = values.to_dict(
-    TaskConfig("classification", ("no", "yes"), max_length=128, text_column="sentence")
-)
-HEAD = TASK["head"]
+
+def task_of(kind: str, **keys: Any) -> dict[str, Any]:
+    """A task as a run writes it."""
+    needed = {"labels": ["negative", "positive"]} if catalogue.KINDS[kind].task.needs_labels else {}
+    written: dict[str, Any] = values.to_dict(catalogue.make_task({"kind": kind, **needed, **keys}))
+    return written
+
+
 LENGTHS = {
     "examples": 800,
     "in_windows": 12,
@@ -84,7 +88,7 @@ def results(kind: str, main: str = "accuracy", **more: Any) -> dict[str, Any]:
     ]
     found: dict[str, Any] = {
         "format": 1,
-        "task": {**TASK, "kind": kind, "labels": []},
+        "task": task_of(kind),
         "name": "reviews",
         "main": main,
         "model": "runs/mini/checkpoints/step-00012000",
@@ -156,7 +160,7 @@ def classification() -> dict[str, Any]:
     ]
     return results(
         "classification",
-        task={**TASK, "labels": labels},
+        task=task_of("classification", labels=labels),
         confusion=_confusion(labels, 350),
         per_class=_per_class(labels),
         calibration=_calibration(),
@@ -173,7 +177,7 @@ def topics() -> dict[str, Any]:
     return results(
         "classification",
         **_good_seeds("accuracy", (0.861, 0.872, 0.866)),
-        task={**TASK, "labels": TOPICS},
+        task=task_of("classification", labels=TOPICS),
         confusion=_confusion(TOPICS),
         per_class=_per_class(TOPICS),
         calibration=_calibration(),
@@ -187,7 +191,7 @@ def many_classes() -> dict[str, Any]:
         "classification",
         "macro_f1",
         **_good_seeds("macro_f1", (0.801, 0.805, 0.81)),
-        task={**TASK, "labels": NEWS},
+        task=task_of("classification", labels=NEWS),
         confusion=_confusion(NEWS),
         per_class=_per_class(NEWS),
     )
@@ -200,7 +204,7 @@ def multi_label() -> dict[str, Any]:
         "micro_f1",
         **_good_seeds("micro_f1", (0.74, 0.752, 0.749)),
         baselines={"majority": {"micro_f1": 0.21}, "tfidf": {"micro_f1": 0.742}},
-        task={**TASK, "labels": TOPICS, "multi_label": True},
+        task=task_of("classification", labels=TOPICS, options={"multi_label": True}),
         per_class=_per_class(TOPICS),
     )
 
@@ -221,13 +225,12 @@ def regression() -> dict[str, Any]:
 def tagging() -> dict[str, Any]:
     """Entities, with a CRF."""
     labels = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
-    head = {**HEAD, "crf": True}
     return results(
         "tagging",
         "f1",
         **_good_seeds("f1", (0.914, 0.921, 0.918)),
         baselines={"majority": {"f1": 0.0}, "word_shape": {"f1": 0.71}},
-        task={**TASK, "kind": "tagging", "labels": labels, "scheme": "iob2", "head": head},
+        task=task_of("tagging", labels=labels, scheme="iob2", options={"crf": True}),
         per_class=_per_class(["LOC", "PER"]),
     )
 
@@ -237,7 +240,7 @@ def span() -> dict[str, Any]:
     found = results(
         "span",
         "f1",
-        task={**TASK, "kind": "span", "labels": [], "max_length": 384, "unanswerable": True},
+        task=task_of("span", max_length=384, unanswerable=True),
         tuned={"null_threshold": -2.1375},
         baselines={},
         worst=[

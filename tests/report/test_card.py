@@ -24,6 +24,7 @@ from tests.report.finetuned_runs import (
     multi_task,
     span,
     tagging,
+    task_of,
 )
 
 yaml = pytest.importorskip("yaml")
@@ -131,14 +132,19 @@ def test_other_kinds_say_other_things() -> None:
     assert "worth it" not in text  # nothing was measured beside it
 
 
-@pytest.mark.parametrize("change", [{"crf": True}, {"layers": "mix", "network": "bilstm"}])
+@pytest.mark.parametrize(
+    "change",
+    [{"options": {"crf": True}}, {"head": {"layers": "mix", "network": "bilstm"}}],
+    ids=["crf", "bilstm"],
+)
 def test_transformers_loads_no_head_that_is_ours_alone(change: dict[str, Any]) -> None:
     found = tagging()
-    found["task"]["head"] = {**found["task"]["head"], "crf": False, "layers": "last"}
+    plain = {"options": {"crf": False}, "head": {"layers": "last"}}
+    found["task"] = task_of("tagging", **plain)
     assert "AutoModelForTokenClassification" in written(found)
-    found["task"]["head"].update(change)
+    found["task"] = task_of("tagging", **(plain | change))
     one = classification()
-    one["task"] = {**one["task"], "labels": ["only"], "multi_label": False}
+    one["task"] = task_of("classification", labels=["only"])
     for each in (found, one):
         assert "AutoModelFor" not in written(each)
 

@@ -13,11 +13,16 @@ from fastapi.testclient import TestClient
 
 from bertwright.checkpoint.convert import convert
 from bertwright.config.serve import ServeConfig
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig
 from bertwright.inference.model import Model, load
 from bertwright.models.gpt.config import GptConfig
 from bertwright.models.transformer.config import TransformerConfig
 from bertwright.serve.app import ROUTERS, make_app
+from bertwright.tasks.choices.options import MultipleChoiceTask
+from bertwright.tasks.generation.options import GenerationOptions, GenerationTask
+from bertwright.tasks.span.options import SpanTask
+from bertwright.tasks.tagging.options import TaggingTask
+from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 from tests import small_bert
 from tests.small_bert import CONFIG as SMALL
 
@@ -47,14 +52,12 @@ MORE: dict[str, dict[str, Any]] = {
 """What the examples of some routes need here beside."""
 SHORT: dict[str, Any] = {"max_length": 12, "stride": 2}
 TASKS = {
-    "mood": TaskConfig("classification", labels=("bad", "good"), **SHORT),
-    "mixed": TaskConfig(
-        "classification", labels=("x", "y", "z"), head=HeadConfig(layers="mix"), **SHORT
-    ),
-    "score": TaskConfig("regression", text2_column="text2", **SHORT),
-    "names": TaskConfig("tagging", labels=("O", "B-A", "I-A"), scheme="iob2", **SHORT),
-    "answer": TaskConfig("span", **SHORT),
-    "next": TaskConfig("multiple-choice", **SHORT),
+    "mood": ClassificationTask(labels=("bad", "good"), **SHORT),
+    "mixed": ClassificationTask(labels=("x", "y", "z"), head=HeadConfig(layers="mix"), **SHORT),
+    "score": RegressionTask(text2_column="text2", **SHORT),
+    "names": TaggingTask(labels=("O", "B-A", "I-A"), scheme="iob2", **SHORT),
+    "answer": SpanTask(**SHORT),
+    "next": MultipleChoiceTask(**SHORT),
 }
 
 
@@ -102,7 +105,7 @@ def mt(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of `finetune generation`."""
     folder = tmp_path_factory.mktemp("serve") / "writer"
-    task = TaskConfig("generation", max_length=24, max_target_tokens=12, stride=2)
+    task = GenerationTask(max_length=24, stride=2, options=GenerationOptions(max_target_tokens=12))
     config, tasks = replace(SMALL, max_position_embeddings=24), {"own": task}
     return small_bert.write_model(folder, [], config, tasks=tasks, seed=5, std=0.2, noise=0.3)
 

@@ -12,14 +12,16 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.checkpoint.checkpoint import make_learner, save
-from bertwright.config.task import SimilarityConfig, TaskConfig
+from bertwright.config.task import TaskConfig
 from bertwright.inference.model import load
+from bertwright.tasks.similarity.options import SimilarityTask
+from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.serve.conftest import CONFIG, SHORT
 from tests.serve.test_bad_input import check_no
 from tests.small_bert import VOCABULARY, write_model
 
-TEXT = TaskConfig("classification", labels=("x", "y"), text_column="text", **SHORT)
+TEXT = ClassificationTask(labels=("x", "y"), text_column="text", **SHORT)
 PAIR = replace(TEXT, text2_column="text2")
 SERVED = Callable[..., TestClient]
 
@@ -64,7 +66,7 @@ def test_rerank_asks_a_head_of_pairs(taught: TestClient) -> None:
 def test_rerank_takes_the_vectors_of_a_task_where_no_head_reads_pairs(
     tmp_path: Path, served: SERVED
 ) -> None:
-    vectors = TaskConfig("similarity", similarity=SimilarityConfig(), **SHORT)
+    vectors = SimilarityTask(**SHORT)
     body = {"query": "a", "documents": ["b", "a"]}
     client = served(model=(str(write(tmp_path / "near", single=TEXT, near=vectors)),))
     reply = client.post("/rerank", json=body).json()
@@ -110,7 +112,7 @@ MARKS = [
 def test_a_cross_encoder_judges_pairs(
     tmp_path: Path, served: SERVED, name: str, content: dict[str, Any]
 ) -> None:
-    score = replace(TEXT, kind="regression", labels=())
+    score = RegressionTask(text_column="text", **SHORT)
     folder = write(tmp_path / "judge", score=score)
     (folder / "task.json").unlink()  # as transformers writes one
     body = {"query": "a", "documents": ["b", "c d"]}

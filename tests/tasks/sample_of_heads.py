@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.nn.encoder import Encoded
@@ -17,10 +18,14 @@ from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.batch import TextBatch
 from bertwright.tasks.choices.kind import ChoiceBatch, MultipleChoice
+from bertwright.tasks.choices.options import MultipleChoiceTask
 from bertwright.tasks.head import Head
 from bertwright.tasks.span.kind import SpanBatch, SpanHead
+from bertwright.tasks.span.options import SpanTask
 from bertwright.tasks.tagging.kind import Tagger, TaggingBatch
+from bertwright.tasks.tagging.options import TaggingTask
 from bertwright.tasks.texts.kind import Classifier, Regressor
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 
 HIDDEN, LAYERS, VOCAB = 12, 5, 53
 CONFIG = BertConfig(
@@ -35,12 +40,12 @@ CONFIG = BertConfig(
 )
 LABELS = ("a", "b", "c", "d")
 TASKS = {
-    "classes": TaskConfig("classification", labels=LABELS),
-    "labels": TaskConfig("classification", labels=LABELS, multi_label=True),
-    "number": TaskConfig(kind="regression"),
-    "tags": TaskConfig(kind="tagging", labels=LABELS),
-    "span": TaskConfig(kind="span"),
-    "choice": TaskConfig(kind="multiple-choice"),
+    "classes": ClassificationTask(labels=LABELS),
+    "labels": ClassificationTask(labels=LABELS, options=ClassificationOptions(multi_label=True)),
+    "number": RegressionTask(),
+    "tags": TaggingTask(labels=LABELS),
+    "span": SpanTask(),
+    "choice": MultipleChoiceTask(),
 }
 HEADS = {"tags": Tagger, "span": SpanHead, "choice": MultipleChoice, "number": Regressor}
 BATCHES = {"tags": TaggingBatch, "span": SpanBatch, "choice": ChoiceBatch}
@@ -115,11 +120,12 @@ def make_head(
 ) -> Head[Any]:
     """A head of random weights, none of them 0, without dropout unless told."""
     task = TASKS[kind]
-    task = TaskConfig(
-        task.kind,
-        task.labels,
-        task.multi_label,
-        merge=merge,
+    options: dict[str, Any] = {"merge": merge} if kind not in ("tags", "span") else {}
+    if kind == "tags":
+        options["crf"] = head.pop("crf", False)
+    task = replace(
+        task,
+        options=replace(task.options, **options),
         head=HeadConfig(**{"dropout": 0.0, "network_size": 5, **head}),
     )
     made: Head[Any] = HEADS.get(kind, Classifier)(bert_spec(CONFIG), task)

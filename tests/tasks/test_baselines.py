@@ -15,6 +15,8 @@ from bertwright.labelled.examples import (
 from bertwright.tasks.baselines import shape
 from bertwright.tasks.catalogue import KINDS, kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
+from bertwright.tasks.tagging.options import TaggingTask
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 
 NOUNS = ("film", "book", "song", "play", "meal")
 GOOD, BAD = ("fine", "lovely", "great"), ("awful", "dull", "poor")
@@ -45,7 +47,7 @@ def reviews(size: int, seed: int) -> list[Example]:
 
 
 def test_classes() -> None:
-    task = TaskConfig(kind="classification", labels=("bad", "good", "never seen"))
+    task = ClassificationTask(labels=("bad", "good", "never seen"))
     train, dev = reviews(60, 1), reviews(50, 2)
     found = judged(task, train, dev)
     assert set(found) == {"majority", "tfidf"}
@@ -68,7 +70,7 @@ def test_tfidf_reads_words_of_any_script() -> None:
             for n in range(12)
             for word, label in ((" " + good, "good"), (" " + bad, "bad"))
         ]
-        task = TaskConfig(kind="classification", labels=("bad", "good"))
+        task = ClassificationTask(labels=("bad", "good"))
         assert judged(task, train, train)["tfidf"].score == 1
 
 
@@ -81,7 +83,7 @@ def test_tfidf_reads_characters_inside_words() -> None:
     ]
     train = [example for pair in every[:150] for example in pair]
     dev = [example for pair in every[150:] for example in pair]
-    task = TaskConfig(kind="classification", labels=("did", "does"))
+    task = ClassificationTask(labels=("did", "does"))
     assert judged(task, train, dev)["tfidf"].score == 1
 
 
@@ -98,7 +100,7 @@ def test_pairs_are_judged_by_what_they_share() -> None:
             made.append(TextExample(" ".join(words[:4]), " ".join(other), "01"[same]))
         return made
 
-    task = TaskConfig(kind="classification", labels=("0", "1"))
+    task = ClassificationTask(labels=("0", "1"))
     found = judged(task, pairs(150, 1), pairs(60, 2))
     assert found["tfidf"].score > 0.95 > 0.7 > found["majority"].score
 
@@ -118,7 +120,7 @@ def test_chinese_goes_by_characters() -> None:
             for side, name in (("很好真棒不错", "1"), ("糟糕难看失望", "0"))
         ]
 
-    task = TaskConfig(kind="classification", labels=("0", "1"))
+    task = ClassificationTask(labels=("0", "1"))
     assert judged(task, made(1), made(2))["tfidf"].score > 0.9
 
 
@@ -131,7 +133,9 @@ def test_label_sets() -> None:
             found.append(TextExample(" ".join(words), None, held))
         return found
 
-    task = TaskConfig(kind="classification", labels=("red", "blue", "green"), multi_label=True)
+    task = ClassificationTask(
+        labels=("red", "blue", "green"), options=ClassificationOptions(multi_label=True)
+    )
     found = judged(task, made(1), made(2))
     assert found["tfidf"].score == 1
     assert found["majority"].score < 0.9
@@ -148,12 +152,12 @@ def test_numbers() -> None:
         return found
 
     train, dev = made(100, 1), made(40, 2)
-    found = judged(TaskConfig(kind="regression"), train, dev)
+    found = judged(RegressionTask(), train, dev)
     assert found["mean"].degenerate
     assert found["tfidf_ridge"].score > 0.9
     single: list[Example] = [TextExample(f"{n % 3} stars", None, n % 3) for n in range(30)]
-    assert judged(TaskConfig(kind="regression"), single, single)["tfidf_ridge"].score > 0.9
-    predictions = baseline_predictions(TaskConfig(kind="regression"), train, dev)["tfidf_ridge"]
+    assert judged(RegressionTask(), single, single)["tfidf_ridge"].score > 0.9
+    predictions = baseline_predictions(RegressionTask(), train, dev)["tfidf_ridge"]
     values = [p.value for p in predictions]
     assert 0 <= min(values) <= max(values) <= 5  # never beyond what was seen
 
@@ -168,7 +172,7 @@ def people(size: int, seed: int, names: tuple[str, ...]) -> list[Example]:
 
 
 def test_words_and_their_shapes() -> None:
-    task = TaskConfig(kind="tagging", labels=("O", "B-PER"), scheme="iob2")
+    task = TaggingTask(labels=("O", "B-PER"), scheme="iob2")
     train = people(80, 1, ("Smith", "Jones", "Brown", "Green"))
     found = judged(task, train, people(20, 2, ("Smith", "Jones")))
     assert found["majority"].score == found["word_shape"].score == 1
@@ -181,7 +185,7 @@ def test_words_and_their_shapes() -> None:
 
 
 def test_parts_of_speech_have_no_o() -> None:
-    task = TaskConfig(kind="tagging", labels=("DET", "NOUN", "VERB"))
+    task = TaggingTask(labels=("DET", "NOUN", "VERB"))
     train: list[Example] = [TaggingExample(("the", "dog", "cat"), ("DET", "NOUN", "NOUN"))] * 5
     dev: list[Example] = [TaggingExample(("the", "cow"), ("DET", "NOUN"))]
     assert judged(task, train, dev)["majority"].score == 1
@@ -197,7 +201,7 @@ def test_shape(word: str, expected: str) -> None:
 
 @pytest.mark.parametrize("texts", [["", ""], ["x", ""], ["。", "。"]])
 def test_texts_without_words_do_not_break_it(texts: list[str]) -> None:
-    task = TaskConfig(kind="classification", labels=("a", "b"))
+    task = ClassificationTask(labels=("a", "b"))
     train = [TextExample(text, None, label) for text, label in zip(texts, "ab", strict=True)]
     assert len(baseline_predictions(task, train, train)["tfidf"]) == 2
     one_class = baseline_predictions(task, train[:1], train)

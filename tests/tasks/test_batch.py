@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from bertwright.config.task import TaskConfig
 from bertwright.tasks.batch import TaskBatch, instance_batches
 from bertwright.tasks.choices.kind import ChoiceInstance
+from bertwright.tasks.choices.options import MultipleChoiceTask
 from bertwright.tasks.instances import Instance
+from bertwright.tasks.span.options import SpanTask
 from bertwright.tasks.tagging.kind import TaggingInstance
+from bertwright.tasks.tagging.options import TaggingTask
 from bertwright.tasks.task_data import make_batch
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 
 
 def instance(number: int, *sizes: int, **fields: Any) -> Instance:
@@ -30,7 +34,7 @@ def instance(number: int, *sizes: int, **fields: Any) -> Instance:
 
 
 TEXTS = [instance(0, 3, label=1), instance(1, 5, 4, label=0), instance(2, 4, label=1)]
-TASK = TaskConfig("classification", labels=("x", "y", "z"))
+TASK = ClassificationTask(labels=("x", "y", "z"))
 
 
 def sequences_of(batch: TaskBatch) -> list[tuple[int, int]]:
@@ -66,8 +70,12 @@ SETS = [instance(0, 3, label=(2, 0)), instance(1, 3, label=())]
 @pytest.mark.parametrize(
     ("task", "instances", "expected"),
     [
-        (TaskConfig("classification", TASK.labels, multi_label=True), SETS, [[1, 0, 1], [0] * 3]),
-        (TaskConfig("regression"), NUMBERS, [0.5, -2.0]),
+        (
+            ClassificationTask(labels=TASK.labels, options=ClassificationOptions(multi_label=True)),
+            SETS,
+            [[1, 0, 1], [0] * 3],
+        ),
+        (RegressionTask(), NUMBERS, [0.5, -2.0]),
     ],
 )
 def test_labels_of_other_texts(
@@ -79,7 +87,7 @@ def test_labels_of_other_texts(
 
 
 def test_tagging() -> None:
-    task = TaskConfig(kind="tagging", labels=("O", "B"))
+    task = TaggingTask(labels=("O", "B"))
     instances = [
         instance(0, 4, label=[0, 1], words=(1, 2), counts=(2,)),
         instance(1, 6, label=[1, 0, 1], words=(1, 2, 4), counts=(3,)),
@@ -93,7 +101,7 @@ def test_tagging() -> None:
 
 
 def test_sentences_of_one_window_are_examples_of_their_own() -> None:
-    task = TaskConfig(kind="tagging", labels=("O", "B"))
+    task = TaggingTask(labels=("O", "B"))
     instances = [
         instance(0, 6, label=[0, 1, 1], words=(1, 3, 4), counts=(1, 2)),
         instance(2, 5, label=[1], words=(2,), counts=(1,)),
@@ -105,7 +113,7 @@ def test_sentences_of_one_window_are_examples_of_their_own() -> None:
 
 
 def test_spans_are_judged_window_by_window() -> None:
-    task = TaskConfig(kind="span")
+    task = SpanTask()
     instances = [
         instance(0, 4, label=(1, 2)),
         instance(1, 6, label=(0, 0)),
@@ -118,7 +126,7 @@ def test_spans_are_judged_window_by_window() -> None:
 
 
 def test_choices_are_counted_through() -> None:
-    task = TaskConfig(kind="multiple-choice")
+    task = MultipleChoiceTask()
     instances = [
         instance(0, 3, 6, 4, label=1, owners=(0, 1, 1)),
         instance(1, 5, 2, 7, label=2, owners=(0, 1, 2)),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.labelled.examples import ChoiceExample
 from bertwright.tasks.choices.kind import MultipleChoiceKind
+from bertwright.tasks.choices.options import MultipleChoiceTask
 from tests.tasks.sample import LETTERS, TOKENIZER
 
-TASK = TaskConfig(kind="multiple-choice", max_length=12, stride=2)
+TASK = MultipleChoiceTask(max_length=12, stride=2)
 
 
 def test_choices_are_pairs() -> None:

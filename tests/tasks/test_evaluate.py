@@ -17,6 +17,7 @@ from bertwright.labelled.examples import (
     TaggingExample,
     TextExample,
 )
+from bertwright.tasks.choices.options import MultipleChoiceTask
 from bertwright.tasks.evaluate import check_main, evaluate, metrics_of
 from bertwright.tasks.predictions import (
     Answer,
@@ -27,14 +28,17 @@ from bertwright.tasks.predictions import (
     TaggingPrediction,
     TextPrediction,
 )
+from bertwright.tasks.span.options import SpanTask
+from bertwright.tasks.tagging.options import TaggingTask
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 
-CLASSES = TaskConfig(kind="classification", labels=("no", "yes"))
-SETS = TaskConfig(kind="classification", labels=("a", "b"), multi_label=True)
-NUMBERS = TaskConfig(kind="regression")
-ENTITIES = TaskConfig(kind="tagging", labels=("O", "B-X", "I-X"), scheme="iob2")
-TAGS = TaskConfig(kind="tagging", labels=("N", "V"))
-SPANS = TaskConfig(kind="span", unanswerable=True)
-CHOICES = TaskConfig(kind="multiple-choice")
+CLASSES = ClassificationTask(labels=("no", "yes"))
+SETS = ClassificationTask(labels=("a", "b"), options=ClassificationOptions(multi_label=True))
+NUMBERS = RegressionTask()
+ENTITIES = TaggingTask(labels=("O", "B-X", "I-X"), scheme="iob2")
+TAGS = TaggingTask(labels=("N", "V"))
+SPANS = SpanTask(unanswerable=True)
+CHOICES = MultipleChoiceTask()
 
 
 def texts(*labels: Any) -> list[Example]:
@@ -97,7 +101,7 @@ def test_classes() -> None:
 
 
 def test_f1_is_of_the_label_1_and_the_caller_names_the_main_metric() -> None:
-    task = TaskConfig(kind="classification", labels=("1", "0"))
+    task = ClassificationTask(labels=("1", "0"))
     predictions = [TextPrediction("1", {"1": 0.9, "0": 0.1})] * 3
     found = evaluate(task, texts("1", "0", "0"), predictions, intervals=False)
     assert found.metrics["f1"] == pytest.approx(0.5)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.task import TaskConfig
 from bertwright.decoding.texts import ends_of
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.labelled.examples import GenerationExample
@@ -20,14 +19,18 @@ from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.generation.kind import GenerationKind, Generator
+from bertwright.tasks.generation.options import GenerationOptions, GenerationTask
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.task_data import TaskData, make_batch
+from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.transfer.task_words import TaskWords, train_task_words
 from tests.raising import assert_names
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of, make_learner
 
-TASK = TaskConfig(kind="generation", max_length=20, stride=0, max_windows=1, max_target_tokens=6)
+TASK = GenerationTask(
+    max_length=20, stride=0, max_windows=1, options=GenerationOptions(max_target_tokens=6)
+)
 EXAMPLES = [
     GenerationExample("a b c", "d e"),
     GenerationExample("f", "g h i"),
@@ -112,7 +115,7 @@ def test_greedy_is_the_best_token_each_time(batch_tokens: int) -> None:
     found = predict(learner, data, batch_tokens=batch_tokens)
     for example, prediction in zip(EXAMPLES, found, strict=True):
         ids: list[int] = []
-        while len(ids) < TASK.max_target_tokens:
+        while len(ids) < TASK.most_target_tokens:
             logits = logits_after(learner, example.source, ids)
             logits[list(never)] = -torch.inf
             token = int(logits.argmax())
@@ -124,7 +127,7 @@ def test_greedy_is_the_best_token_each_time(batch_tokens: int) -> None:
 
 
 def test_beams_find_the_best_of_all_targets() -> None:
-    task = TaskConfig(kind="generation", max_length=20, stride=0, max_target_tokens=2)
+    task = GenerationTask(max_length=20, stride=0, options=GenerationOptions(max_target_tokens=2))
     learner = make_learner(task).eval()
     ends, never = ends_of(TOKENIZER)
     tokens = [n for n in range(TOKENIZER.vocab_size) if n not in never | ends]
@@ -166,7 +169,7 @@ def test_samples_and_stop_strings() -> None:
 
 
 def test_decoding_is_of_generation_alone() -> None:
-    task = TaskConfig(kind="classification", labels=("a", "b"), max_length=20, stride=0)
+    task = ClassificationTask(labels=("a", "b"), max_length=20, stride=0)
     data = TaskData("head", task, TOKENIZER, [])
     with pytest.raises(ConfigError, match="classification"):
         predict(make_learner(task), data, generation=GenerationConfig(beam=2))
@@ -186,7 +189,7 @@ def test_metrics_are_sacrebleus_and_rouges_over_all_references() -> None:
         "never read",
     ]
     predictions = [GenerationPrediction(text) for text in texts]
-    found = evaluate(TaskConfig(kind="generation"), examples, predictions)
+    found = evaluate(GenerationTask(), examples, predictions)
     references = [
         ["The old mill stands by the river.", "A cheap pub near the centre of town."],
         ["By the river there is an old mill.", None],
@@ -207,7 +210,7 @@ def test_metrics_are_sacrebleus_and_rouges_over_all_references() -> None:
     # the predictions do not decide whether case counts
     for change in (str.lower, str.upper, str.swapcase, str):
         cased = [GenerationPrediction(change(each.target)) for each in examples if each.target]
-        found = evaluate(TaskConfig(kind="generation"), examples, cased)
+        found = evaluate(GenerationTask(), examples, cased)
         assert (found.metrics["bleu"], found.metrics["exact_match"]) == (pytest.approx(1.0), 1.0)
         assert found.rules == "lower case"
         assert "case:lc" in found.signatures["bleu"]
@@ -229,7 +232,7 @@ def test_texts_equal_to_their_references_are_perfect_in_any_script(
     pytest.importorskip("sacrebleu")
     pytest.importorskip("rouge_score")
     examples = [GenerationExample(str(n), target) for n, target in enumerate(targets)]
-    task = TaskConfig(kind="generation")
+    task = GenerationTask()
     perfect = evaluate(task, examples, [GenerationPrediction(each) for each in targets])
     assert perfect.metrics == pytest.approx({"rouge_l": 1, "bleu": 1, "exact_match": 1})
     assert f"tok:{tokenizer}|" in perfect.signatures["bleu"]
@@ -245,7 +248,7 @@ def test_the_tokenizer_of_bleu_can_be_named() -> None:
     predictions = [GenerationPrediction(each) for each in texts]
     found = {}
     for name in ("auto", "zh", "13a", "char"):
-        task = TaskConfig(kind="generation", bleu_tokenize=name)
+        task = GenerationTask(options=GenerationOptions(bleu_tokenize=name))
         found[name] = evaluate(task, examples, predictions).metrics["bleu"]
         if name != "auto":
             score = sacrebleu.corpus_bleu(texts, [targets], tokenize=name).score
@@ -257,7 +260,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(MissingExtra, match=r"bertwright\[generation\]"):
         evaluate(
-            TaskConfig(kind="generation"),
+            GenerationTask(),
             [GenerationExample("a", "b")],
             [GenerationPrediction("b")],
         )

@@ -21,6 +21,7 @@ from bertwright.labelled.examples import (
     TaggingExample,
     TextExample,
 )
+from bertwright.tasks.choices.options import MultipleChoiceTask
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import (
     ChoicePrediction,
@@ -30,27 +31,28 @@ from bertwright.tasks.predictions import (
     TaggingPrediction,
     TextPrediction,
 )
+from bertwright.tasks.span.options import SpanOptions, SpanTask
+from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
 from bertwright.tasks.task_data import TaskData, make_batch, task_parts
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 from tests.tasks.sample import LETTERS, TOKENIZER, make_learner
 
 SHORT: dict[str, Any] = {"max_length": 14, "stride": 3}
 TASKS = {
-    "classes": TaskConfig("classification", labels=("x", "y", "z"), **SHORT),
-    "largest": TaskConfig("classification", labels=("x", "y", "z"), merge="max", **SHORT),
-    "multi-label": TaskConfig("classification", labels=("x", "y", "z"), multi_label=True, **SHORT),
-    "regression": TaskConfig(kind="regression", **SHORT),
-    "tagging": TaskConfig(
-        kind="tagging", labels=("O", "B-A", "I-A", "B-B", "I-B"), scheme="iob2", **SHORT
+    "classes": ClassificationTask(labels=("x", "y", "z"), **SHORT),
+    "largest": ClassificationTask(
+        labels=("x", "y", "z"), options=ClassificationOptions(merge="max"), **SHORT
     ),
-    "crf": TaskConfig(
-        kind="tagging",
-        labels=("O", "B-A", "I-A"),
-        context="document",
-        head=HeadConfig(crf=True),
-        **SHORT,
+    "multi-label": ClassificationTask(
+        labels=("x", "y", "z"), options=ClassificationOptions(multi_label=True), **SHORT
     ),
-    "span": TaskConfig(kind="span", unanswerable=True, max_answer_tokens=4, **SHORT),
-    "choices": TaskConfig(kind="multiple-choice", **SHORT),
+    "regression": RegressionTask(**SHORT),
+    "tagging": TaggingTask(labels=("O", "B-A", "I-A", "B-B", "I-B"), scheme="iob2", **SHORT),
+    "crf": TaggingTask(
+        labels=("O", "B-A", "I-A"), options=TaggingOptions(context="document", crf=True), **SHORT
+    ),
+    "span": SpanTask(unanswerable=True, options=SpanOptions(max_answer_tokens=4), **SHORT),
+    "choices": MultipleChoiceTask(**SHORT),
 }
 CLASSES: dict[str, type] = {
     "classification": TextPrediction,
@@ -141,7 +143,7 @@ def test_predictions_do_not_depend_on_batches(name: str) -> None:
     # Nor on the other examples, nor their order. Documents stay whole.
     half = TaskData("head", task, TOKENIZER, data.examples[8:])
     assert_same(predict(learner, half), wanted[8:])
-    if task.context == "sentence":
+    if not task.reads_documents:
         turned = TaskData("head", task, TOKENIZER, data.examples[::-1])
         assert_same(predict(learner, turned), wanted[::-1])
     for at_once in (1, 3, 5, 100):

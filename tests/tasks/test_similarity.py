@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from bertwright.config.task import SimilarityConfig, TaskConfig
 from bertwright.cpu_threads import own_draws
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import SimilarityExample as Pair
@@ -26,6 +25,7 @@ from bertwright.tasks.predictions import SimilarityPrediction
 from bertwright.tasks.similarity.forms import form_of, to_train
 from bertwright.tasks.similarity.kind import SimilarityHead, SimilarityInstance, rank_second
 from bertwright.tasks.similarity.losses import similarity_loss
+from bertwright.tasks.similarity.options import SimilarityOptions, SimilarityTask
 from bertwright.tasks.task_data import make_batch
 from bertwright.train.distributed import Ranks
 from bertwright.train.step_loss import share
@@ -65,7 +65,7 @@ def negatives(row: int) -> list[int]:
 
 
 def test_in_batch_is_the_softmax_over_all_other_texts(x: torch.Tensor) -> None:
-    config = SimilarityConfig(temperature=0.3, one_direction=True)
+    config = SimilarityTask(options=SimilarityOptions(temperature=0.3, one_direction=True))
     losses, right = similarity_loss(x, facts(), config)
     for row, anchor in enumerate([0, 3, 5, 8]):
         scores = [cosine(x, anchor, n) / 0.3 for n in negatives(row)]
@@ -73,26 +73,32 @@ def test_in_batch_is_the_softmax_over_all_other_texts(x: torch.Tensor) -> None:
         assert float(losses[anchor]) == pytest.approx(expected, abs=1e-5)
         assert right is not None
         assert bool(right[anchor]) == (max(scores) == scores[0])
-    both, _ = similarity_loss(x, facts(), replace(config, one_direction=False))
+    both, _ = similarity_loss(
+        x, facts(), replace(config, options=SimilarityOptions(temperature=0.3))
+    )
     back = [cosine(x, 4, n) / 0.3 for n in (3, 0, 5)]  # text 8 has the same second text
     expected = (float(losses[3]) + math.log(sum(map(math.exp, back))) - back[0]) / 2
     assert float(both[3]) == pytest.approx(expected, abs=1e-5)
 
 
+def _with(task: SimilarityTask, objective: Any, **options: Any) -> SimilarityTask:
+    return replace(task, objective=objective, options=SimilarityOptions(**options))
+
+
 def test_other_objectives_are_their_formulas(x: torch.Tensor) -> None:
     pairs = [(0, 1), (3, 4), (5, 6), (8, 9)]
     cosines = [cosine(x, a, b) for a, b in pairs]
-    config = SimilarityConfig(objective="cosine", scores=(0.0, 2.0))
+    config = SimilarityTask(objective="cosine", scores=(0.0, 2.0))
     losses, _ = similarity_loss(x, facts(), config)
     assert float(losses[3]) == pytest.approx((cosines[1] - 1) ** 2, abs=1e-5)
-    losses, _ = similarity_loss(x, facts(), replace(config, objective="cosent", temperature=0.5))
+    losses, _ = similarity_loss(x, facts(), _with(config, "cosent", temperature=0.5))
     gaps = [
         math.exp((cosines[j] - cosines[i]) / 0.5)
         for i, j in product(range(4), repeat=2)
         if LABELS[i] > LABELS[j]
     ]
     assert float(losses.sum()) == pytest.approx(4 * math.log(1 + sum(gaps)), abs=1e-4)
-    losses, right = similarity_loss(x, facts(), replace(config, objective="triplet", margin=0.4))
+    losses, right = similarity_loss(x, facts(), _with(config, "triplet", margin=0.4))
     gap = 0.4 - cosines[2] + cosine(x, 5, 7)
     assert float(losses[5]) == pytest.approx(max(0.0, gap), abs=1e-5)
     assert right is not None
@@ -100,8 +106,10 @@ def test_other_objectives_are_their_formulas(x: torch.Tensor) -> None:
 
 
 def test_sizes_train_the_beginning_of_a_vector(x: torch.Tensor) -> None:
-    config = SimilarityConfig()
-    losses, _ = similarity_loss(x, facts(), replace(config, sizes=(2, 6)))
+    config = SimilarityTask()
+    losses, _ = similarity_loss(
+        x, facts(), replace(config, options=SimilarityOptions(sizes=(2, 6)))
+    )
     parts = [similarity_loss(x[:, :size], facts(), config).losses for size in (2, 6)]
     assert torch.allclose(losses, (parts[0] + parts[1]) / 2, atol=1e-6)
 
@@ -109,8 +117,7 @@ def test_sizes_train_the_beginning_of_a_vector(x: torch.Tensor) -> None:
 @pytest.mark.parametrize("objective", ["in-batch", "cosent"])
 def test_the_gradient_does_not_depend_on_micro_batches(objective: Any) -> None:
     """With dropout: the masks of the first pass are those of the second."""
-    similarity = SimilarityConfig(objective=objective, scores=(0.0, 3.0))
-    task = TaskConfig("similarity", max_length=16, stride=4, similarity=similarity)
+    task = SimilarityTask(max_length=16, stride=4, objective=objective, scores=(0.0, 3.0))
     encoder = Bert(replace(SHAPE, hidden_dropout_prob=0.2))
     encoder.reset_parameters(torch.Generator().manual_seed(1))
     learner = Learner(encoder, {"task": SimilarityHead(encoder.spec, task)})
@@ -207,7 +214,7 @@ def test_contradictions_are_hard_negatives() -> None:
 
 
 def scores_of(form: Any, examples: list[Pair], predictions: list[SimilarityPrediction]) -> Any:
-    task = TaskConfig("similarity", similarity=SimilarityConfig(form=form))
+    task = SimilarityTask(form=form)
     return evaluate(task, examples, predictions)
 
 

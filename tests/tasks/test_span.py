@@ -24,6 +24,7 @@ from bertwright.tasks.span.kind import (
     decide,
     decode_span,
 )
+from bertwright.tasks.span.options import SpanOptions, SpanTask
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import most_context, split
 from tests.tasks.mixed_scripts import TEXTS, TOKENIZERS, UNCASED
@@ -38,7 +39,7 @@ def make(
     stride: int = 4,
 ) -> tuple[list[SpanInstance], Lengths]:
     """The windows of one example; without answers, an example that has none."""
-    task = TaskConfig("span", max_length=max_length, stride=stride)
+    task = SpanTask(max_length=max_length, stride=stride)
     return SpanKind().make(task, tokenizer, [SpanExample(question, context, answers)])
 
 
@@ -96,7 +97,7 @@ def test_which_answer_is_learned() -> None:
     assert (instance.label, lengths.answers_lost) == ((4, 4), 0)
     (instance,), _ = make("a", "the cat")
     assert instance.label == (0, 0)
-    (instance,), _ = SpanKind().make(TaskConfig("span"), UNCASED, [SpanExample("a", "the cat")])
+    (instance,), _ = SpanKind().make(SpanTask(), UNCASED, [SpanExample("a", "the cat")])
     assert instance.label is None
 
 
@@ -135,7 +136,7 @@ def test_a_long_question_is_cut_and_counted() -> None:
 )
 def test_bad_examples_are_named(example: SpanExample, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        SpanKind().make(TaskConfig("span"), UNCASED, [example])
+        SpanKind().make(SpanTask(), UNCASED, [example])
 
 
 @given(TEXTS, TEXTS, st.sampled_from(TOKENIZERS), st.integers(8, 40), st.data())
@@ -184,7 +185,9 @@ def test_gold_scores_give_back_exactly_the_slice(
 ) -> None:
     assume(not question.isspace() and not context.isspace())
     stride = data.draw(st.integers(0, max_length // 2))
-    task = TaskConfig("span", max_length=max_length, stride=stride, max_answer_tokens=200)
+    task = SpanTask(
+        max_length=max_length, stride=stride, options=SpanOptions(max_answer_tokens=200)
+    )
     # Where tokens are is what the windows say of a passage without an answer.
     windows, _ = SpanKind().make(task, tokenizer, [SpanExample(question, context, ())])
     chosen = data.draw(st.sampled_from(windows))
@@ -213,7 +216,7 @@ def test_gold_scores_give_back_exactly_the_slice(
 @pytest.mark.parametrize("longest", [1, 3, 100])
 def test_the_n_best_are_those_of_all_slices(max_length: int, longest: int) -> None:
     context = " ".join("abcdefghijklmnopqr")
-    task = TaskConfig("span", max_length=max_length, stride=4, max_answer_tokens=longest)
+    task = SpanTask(max_length=max_length, stride=4, options=SpanOptions(max_answer_tokens=longest))
     example = SpanExample("x", context, ())
     windows = score(task, example)
     expected: dict[tuple[int, int], float] = {}
@@ -239,7 +242,7 @@ def test_the_n_best_are_those_of_all_slices(max_length: int, longest: int) -> No
 
 
 def test_a_score_where_others_have_more_context_does_not_count() -> None:
-    task = TaskConfig("span", max_length=10, stride=2, max_answer_tokens=1)
+    task = SpanTask(max_length=10, stride=2, options=SpanOptions(max_answer_tokens=1))
     example = SpanExample("x", "a b c d e f g h i j", ())
     windows = score(task, example)
     instance, scores = windows[0]
@@ -251,12 +254,12 @@ def test_a_score_where_others_have_more_context_does_not_count() -> None:
 
 def test_no_answer_where_null_is_above_the_threshold() -> None:
     example = SpanExample("x", "the cat", ())
-    (window,) = score(TaskConfig("span"), example)
+    (window,) = score(SpanTask(), example)
     window[1][:] = 0
     window[1][3, 0] = window[1][3, 1] = 1  # "the"
     window[1][0] = 1.5  # [CLS]
     for threshold, answer in [(0.9, ""), (1.0, "the")]:
-        task = TaskConfig("span", unanswerable=True, null_threshold=threshold)
+        task = SpanTask(unanswerable=True, null_threshold=threshold)
         prediction = decode_span(task, example, [window])
         assert prediction.answer == answer
         assert prediction.null_score == 1
@@ -266,13 +269,13 @@ def test_no_answer_where_null_is_above_the_threshold() -> None:
         for other in (0.9, 1.0):
             again = replace(task, null_threshold=other)
             assert decide(prediction, other) == decode_span(again, example, [window])
-    always = decode_span(TaskConfig("span", null_threshold=0.5), example, [window], n_best=2)
+    always = decode_span(SpanTask(null_threshold=0.5), example, [window], n_best=2)
     assert always.answer == "the"
     assert [a.text for a in always.n_best] == ["the", "the cat"]
 
 
 def test_the_null_score_is_the_least_of_all_windows() -> None:
-    task = TaskConfig("span", max_length=10, stride=2, unanswerable=True)
+    task = SpanTask(max_length=10, stride=2, unanswerable=True)
     example = SpanExample("x", "a b c d e f g h i j", ())
     windows = score(task, example)
     windows[0][1][0] = 40
@@ -287,7 +290,7 @@ def test_the_null_score_is_the_least_of_all_windows() -> None:
 
 def test_a_passage_without_tokens_has_no_answer() -> None:
     example = SpanExample("x", "\u200b", ())
-    prediction = decode_span(TaskConfig("span"), example, score(TaskConfig("span"), example))
+    prediction = decode_span(SpanTask(), example, score(SpanTask(), example))
     assert (prediction.answer, prediction.null_score) == ("", 0)
     assert json.loads(json.dumps(prediction.as_dict(), allow_nan=False))["answer"] == ""
 
@@ -304,7 +307,7 @@ def test_the_best_threshold_parts_right_answers_from_none() -> None:
         SpanPrediction("", 0, 0, 0.0, null, (Answer(text, 0, len(text), 1.0, 1.0),))
         for text, null in given
     ]
-    task = TaskConfig("span", unanswerable=True)
+    task = SpanTask(unanswerable=True)
     tuned, decided = SpanKind().tune(task, examples, predictions, None)
     assert tuned.null_threshold == 0.0
     assert [each.answer for each in decided] == ["red cat", "", "red cat"]

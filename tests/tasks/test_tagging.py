@@ -15,6 +15,7 @@ from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.metrics import per_class, value
 from bertwright.tasks.predictions import Entity, TaggingPrediction
 from bertwright.tasks.tagging.kind import EntityCounts, TaggingKind, decode_tagging
+from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import most_context, split
 from tests.tasks.mixed_scripts import TOKENIZERS, UNCASED, WORDS
@@ -24,12 +25,11 @@ LABELS = ("O", "B-PER", "I-PER")
 
 def task(max_length: int = 128, stride: int = 4, document: bool = False) -> TaskConfig:
     """A tagging task."""
-    return TaskConfig(
-        "tagging",
-        LABELS,
+    return TaggingTask(
+        labels=LABELS,
         max_length=max_length,
         stride=stride,
-        context="document" if document else "sentence",
+        options=TaggingOptions(context="document" if document else "sentence"),
     )
 
 
@@ -173,7 +173,7 @@ def entities(tags: list[str], scheme: Scheme) -> list[tuple[str, int, int]]:
     """Those of a sentence of which a model says these tags."""
     labels = tuple(dict.fromkeys([*tags, "O"]))
     numbers = np.array([labels.index(tag) for tag in tags], np.int64)
-    task, example = TaskConfig("tagging", labels, scheme=scheme), TaggingExample(("w",) * len(tags))
+    task, example = TaggingTask(labels=labels, scheme=scheme), TaggingExample(("w",) * len(tags))
     found = decode_tagging(task, example, np.eye(len(labels))[numbers], numbers).entities
     return [(entity.label, entity.start, entity.end) for entity in found]
 
@@ -209,7 +209,7 @@ def test_entities_are_those_that_the_metric_counts(tags: list[str]) -> None:
     assert inside == {word for word, tag in enumerate(tags) if tag != "O"}
 
 
-TASK = TaskConfig("tagging", LABELS, scheme="iob2")
+TASK = TaggingTask(labels=LABELS, scheme="iob2")
 PROBABILITIES = np.array([[0.1, 0.8, 0.1], [0.3, 0.1, 0.6], [0.9, 0.05, 0.05]], np.float32)
 
 
@@ -347,7 +347,7 @@ def test_parts_of_speech_as_in_scikit_learn(drawn: list[list[tuple[str, str]]]) 
     predictions = [
         TaggingPrediction(("w",) * len(tags), tuple(tags), (0.5,) * len(tags), ()) for tags in said
     ]
-    found = evaluate(TaskConfig("tagging", ("N",)), examples, predictions, intervals=False)
+    found = evaluate(TaggingTask(labels=("N",)), examples, predictions, intervals=False)
     macro = f1_score(*flat, average="macro", zero_division=0)
     assert found.metrics == pytest.approx({"accuracy": accuracy_score(*flat), "macro_f1": macro})
     assert sum(row["support"] for row in found.per_class) == len(flat[0])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig
 from bertwright.errors import ConfigError
 from bertwright.nn.layers.characters import character_ids
 from bertwright.tasks.tagging.kind import TagLm
+from bertwright.tasks.texts.options import ClassificationTask
 
 WORDS = ("a", "bank", "a", "zürich", "bank")
 
@@ -49,5 +50,5 @@ def test_no_words() -> None:
 
 
 def test_of_tags_alone() -> None:
-    with pytest.raises(ConfigError, match="use bilstm"):
-        TaskConfig(kind="classification", labels=("a", "b"), head=HeadConfig(network="taglm"))
+    with pytest.raises(ConfigError, match=r"taglm.*bilstm.*classification"):
+        ClassificationTask(labels=("a", "b"), head=HeadConfig(network="taglm"))

@@ -14,9 +14,10 @@ from bertwright.labelled.examples import TextExample
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.instances import Instance, make_windows
 from bertwright.tasks.texts.kind import ClassificationKind
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 from tests.tasks.sample import LETTERS, TOKENIZER, ids_of
 
-TASK = TaskConfig("classification", labels=("neg", "pos"), max_length=12, stride=3)
+TASK = ClassificationTask(labels=("neg", "pos"), max_length=12, stride=3)
 CLS, SEP = TOKENIZER.special_id("cls"), TOKENIZER.special_id("sep")
 
 
@@ -101,7 +102,7 @@ def test_a_very_long_text_is_read_in_so_many_windows(most: int, pair: bool) -> N
 
 def test_windows_of_one_text_hold_a_bounded_number_of_tokens() -> None:
     long = TextExample("a " * 100_000)
-    (instance,), _ = ClassificationKind().make(TaskConfig("regression"), TOKENIZER, [long])
+    (instance,), _ = ClassificationKind().make(RegressionTask(), TOKENIZER, [long])
     assert 8000 < instance.num_tokens <= 8192
 
 
@@ -146,9 +147,11 @@ def test_labels() -> None:
         return [instance.label for instance in kind.make(task, TOKENIZER, examples)[0]]
 
     assert labels(TASK, "pos", "neg", None) == [1, 0, None]
-    several = TaskConfig("classification", labels=("x", "y", "z"), multi_label=True)
+    several = ClassificationTask(
+        labels=("x", "y", "z"), options=ClassificationOptions(multi_label=True)
+    )
     assert labels(several, ("z", "x"), (), "y") == [(0, 2), (), (1,)]
-    number = TaskConfig(kind="regression")
+    number = RegressionTask()
     assert labels(number, 2.5, 3) == [2.5, 3.0]
 
 
@@ -158,7 +161,7 @@ def test_parts_of_long_texts_hold_fewer_examples(monkeypatch):
     monkeypatch.setattr(task_data, "PART_CHARACTERS", 30)
     monkeypatch.setattr(task_data, "TaskData", lambda name, task, tokenizer, part: [*part])
     examples = [TextExample("a" * 20) for _ in range(7)]
-    task = TaskConfig("classification", ("x", "y"))
+    task = ClassificationTask(labels=("x", "y"))
     parts = [*task_data.task_parts("task", task, None, examples, 3)]
     assert [len(part) for part in parts] == [2, 2, 2, 1]
     short = [TextExample("a") for _ in range(7)]

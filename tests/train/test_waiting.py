@@ -34,9 +34,14 @@ from bertwright.nn.objective import Learner
 from bertwright.nn.transformer.attention import CrossAttention, SelfAttention
 from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.choices.kind import ChoiceInstance
+from bertwright.tasks.choices.options import MultipleChoiceTask
+from bertwright.tasks.generation.options import GenerationTask
 from bertwright.tasks.instances import Instance
+from bertwright.tasks.span.options import SpanTask
 from bertwright.tasks.tagging.kind import TaggingInstance
+from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
 from bertwright.tasks.task_data import make_batch
+from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 from bertwright.train.log import Log, read_records
 from bertwright.train.muon import Muon
 from bertwright.train.state import Position
@@ -122,26 +127,25 @@ STEPS: dict[str, Callable[[Path], Any]] = {
     "memory-network": pretraining("memory-network", build_stories),
     "transformer": pretraining("transformer", build_pairs),
     "seq2seq": pretraining("seq2seq", build_pairs),
-    "classification": finetuning(TaskConfig("classification", ("x", "y")), TEXTS),
+    "classification": finetuning(ClassificationTask(labels=("x", "y")), TEXTS),
     "bilstm over a mix of layers": finetuning(
-        TaskConfig("classification", ("x", "y"), head=HeadConfig(layers="mix", network="bilstm")),
+        ClassificationTask(labels=("x", "y"), head=HeadConfig(layers="mix", network="bilstm")),
         TEXTS,
     ),
     "three poolings": finetuning(
-        TaskConfig(
-            "classification",
-            ("x", "y"),
+        ClassificationTask(
+            labels=("x", "y"),
             head=HeadConfig(layers="last", pooling="last+max+mean", hidden_size=12),
         ),
         TEXTS,
     ),
-    "regression": finetuning(TaskConfig("regression"), NUMBERS),
-    "tagging": finetuning(TaskConfig("tagging", ("x", "y")), WORDS),
-    "crf": finetuning(TaskConfig("tagging", ("x", "y"), head=HeadConfig(crf=True)), WORDS),
-    "taglm": finetuning(TaskConfig("tagging", ("x", "y"), head=HeadConfig(network="taglm")), WORDS),
-    "span": finetuning(TaskConfig("span"), SPANS),
-    "multiple-choice": finetuning(TaskConfig("multiple-choice"), CHOICES),
-    "generation": finetuning(TaskConfig("generation"), TARGETS),
+    "regression": finetuning(RegressionTask(), NUMBERS),
+    "tagging": finetuning(TaggingTask(labels=("x", "y")), WORDS),
+    "crf": finetuning(TaggingTask(labels=("x", "y"), options=TaggingOptions(crf=True)), WORDS),
+    "taglm": finetuning(TaggingTask(labels=("x", "y"), head=HeadConfig(network="taglm")), WORDS),
+    "span": finetuning(SpanTask(), SPANS),
+    "multiple-choice": finetuning(MultipleChoiceTask(), CHOICES),
+    "generation": finetuning(GenerationTask(), TARGETS),
 }
 
 

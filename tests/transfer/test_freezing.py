@@ -9,10 +9,13 @@ import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import BertConfig
 from bertwright.nn.objective import Learner
+from bertwright.tasks.catalogue import KINDS
+from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
+from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.train.optim import parameter_groups
 from bertwright.train.schedule import slanted_triangular, without_bias_correction
 from bertwright.transfer.freezing import gradual_depth
@@ -29,7 +32,7 @@ SHAPE = BertConfig(
 
 
 def new_learner() -> Learner:
-    task = TaskConfig("classification", labels=("no", "yes"), max_length=16, stride=4)
+    task = ClassificationTask(labels=("no", "yes"), max_length=16, stride=4)
     return make_learner(SHAPE, [], {"task": task})
 
 
@@ -63,13 +66,14 @@ def test_lower_layers_learn_slower_and_only_matrices_decay() -> None:
 @pytest.mark.parametrize(
     ("part", "head"),
     [
-        ("crf", HeadConfig(crf=True)),
+        ("crf", HeadConfig()),
         ("network", HeadConfig(network="bilstm")),
         ("mix", HeadConfig(layers="mix")),
     ],
 )
 def test_what_starts_from_nothing_learns_at_its_own_rate(part: str, head: HeadConfig) -> None:
-    task = TaskConfig("tagging", ("O", "B-X"), max_length=16, stride=4, head=head)
+    options = TaggingOptions(crf=part == "crf")
+    task = TaggingTask(labels=("O", "B-X"), max_length=16, stride=4, head=head, options=options)
     learner = make_learner(SHAPE, [], {"task": task})
     fresh = {id(p) for p in getattr(learner.objectives["task"], part).parameters()}
     for parameter, rate in learning_rates(learner, 3e-5):
@@ -149,7 +153,7 @@ def test_a_pooler_that_no_head_reads_is_frozen(
 ) -> None:
     labels = {"classification": ("no", "yes"), "tagging": ("O", "B-X")}
     tasks = {
-        kind: TaskConfig(kind, labels.get(kind, ()), max_length=16, stride=4, head=head)
+        kind: KINDS[kind].task(labels=labels.get(kind, ()), max_length=16, stride=4, head=head)
         for kind in kinds
     }
     learner = make_learner(SHAPE, [], tasks)

@@ -9,19 +9,19 @@ import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.task import TaskConfig
 from bertwright.models.bert.encoder import Bert
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.objective import Learner
 from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.task_data import make_batch
+from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.train.optim import clip_gradients
 from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import TaskWords, train_task_words
 from tests.small_bert import STILL, scatter
 
-TASK = TaskConfig("classification", labels=("no", "yes"), max_length=16, stride=4)
+TASK = ClassificationTask(labels=("no", "yes"), max_length=16, stride=4)
 TEXTS = [
     Instance(0, ((1, 7, 9, 2),), ((0, 0, 0, 0),), 1),
     Instance(1, ((1, 30, 7, 7, 12, 2),), ((0, 0, 0, 1, 1, 1),), 0),

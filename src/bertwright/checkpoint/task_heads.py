@@ -18,7 +18,6 @@ shape is an error.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -30,8 +29,8 @@ from torch import Tensor, nn
 
 from bertwright.checkpoint.formats.format import Headers
 from bertwright.checkpoint.sentence_transformers.cross_encoder import with_activation
-from bertwright.config.task import SimilarityConfig, TaskConfig
-from bertwright.config.values import from_dict, to_dict
+from bertwright.config.task import TaskConfig
+from bertwright.config.values import to_dict
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.system import System
 from bertwright.nn.encoder import EncoderSpec
@@ -47,7 +46,7 @@ from bertwright.storage.tensor_names import (
     to_foreign,
     with_heads,
 )
-from bertwright.tasks.catalogue import check_kind, kind_of
+from bertwright.tasks.catalogue import check_kind, kind_of, make_task
 from bertwright.tasks.head import Head
 
 TASKS = "task.json"
@@ -148,8 +147,8 @@ def same_head(a: TaskConfig, b: TaskConfig) -> bool:
     return _signature(a) == _signature(b)
 
 
-def _signature(task: TaskConfig) -> TaskConfig:
-    """Return a task with fixed values for all settings that do not determine its head's weights."""
+def _signature(task: TaskConfig) -> tuple[object, ...]:
+    """Return the settings of a task that determine its head's weights."""
     head = replace(task.head, dropout=0.0)
     if head.network == "linear":
         head = replace(head, network_size=1)
@@ -158,17 +157,7 @@ def _signature(task: TaskConfig) -> TaskConfig:
         head = replace(head, pooling="mean", frame=(0, 0))
     if of_tokens and head.layers == "last":
         head = replace(head, layers=None)
-    vectors = None
-    if task.similarity is not None:  # only dense layers have weights; the pooling sets their width
-        vectors = SimilarityConfig(dense=task.similarity.dense)
-        head = replace(head, pooling=task.head.pooling if vectors.dense else "mean")
-    return TaskConfig(
-        kind=task.kind,
-        labels=task.labels,
-        multi_label=task.multi_label,
-        head=head,
-        similarity=vectors,
-    )
+    return task.kind, task.labels, head, task.of_weights()
 
 
 def tensors_to_save(
@@ -232,10 +221,14 @@ def find_heads(
     tasks, told_by = read_tasks(folder, spec), TASKS
     if tasks is None:
         told_by = config_file.name
-        derived = system.names.derived_task(content, config, config_file)
-        if derived is not None:
-            derived = with_activation(derived, folder, content)
-        tasks = {} if derived is None else {derived.kind: derived}
+        tasks = {}
+        written = system.names.derived_task(content, config, config_file)
+        if written is not None:
+            try:
+                derived = make_task(written)
+            except ConfigError as error:
+                raise DataError(f"{config_file}: {error}") from error
+            tasks = {derived.kind: with_activation(derived, folder, content)}
     try:
         expected = shapes(spec, tasks)
     except ConfigError as error:
@@ -315,8 +308,7 @@ def check_tasks(tasks: Mapping[str, TaskConfig], spec: EncoderSpec) -> None:
             raise ConfigError(
                 f"max_length is {task.max_length}; this model has positions for {spec.max_length}"
             )
-        if not math.isfinite(task.null_threshold):
-            raise ConfigError(f"null_threshold is {task.null_threshold}; expected a finite number")
+        task.check_saved()
 
 
 def _check_names(names: Iterable[str]) -> None:
@@ -331,17 +323,9 @@ def _check_names(names: Iterable[str]) -> None:
             raise ConfigError(TAKEN.format(name))
 
 
-def task_content(task: TaskConfig) -> dict[str, Any]:
-    """Return a task as a mapping, without the activation that only cross-encoders have."""
-    content: dict[str, Any] = to_dict(task)
-    if task.activation == "identity":
-        del content["activation"]
-    return content
-
-
 def write_tasks(folder: Path, tasks: Mapping[str, TaskConfig]) -> None:
     """Write `task.json`. The tasks must have passed `check_heads`."""
-    given = {name: task_content(task) for name, task in tasks.items()}
+    given = {name: to_dict(task) for name, task in tasks.items()}
     content = {"format": _FORMAT, "tasks": given}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / TASKS).write_text(text + "\n", encoding="utf-8")
@@ -374,7 +358,7 @@ def read_tasks(folder: Path, spec: EncoderSpec) -> dict[str, TaskConfig] | None:
         raise DataError(f"{path} lists {len(given)} tasks; expected {_MOST_TASKS} at most")
     try:
         _check_names(given)
-        tasks = {name: from_dict(TaskConfig, task, f"task {name}") for name, task in given.items()}
+        tasks = {name: make_task(task, f"task {name}") for name, task in given.items()}
         check_tasks(tasks, spec)
     except (ConfigError, OverflowError) as error:
         raise DataError(f"{path}: {clipped(error)}") from error

@@ -26,6 +26,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
@@ -43,7 +44,7 @@ from bertwright.version import __version__
 
 _VERBS = {
     "quickstart": ("quickstart:quickstart", "A small BERT and its page, of this computer's text."),
-    "compare": ("compare:compare", "Compare systems, n-grams to BERT, on your text and labels."),
+    "compare": ("compare:verb_for", "Compare systems, n-grams to BERT, on your text and labels."),
     "tokenizer train": ("tokenizer:train", "Train a vocabulary on a corpus."),
     "tokenizer inspect": ("tokenizer:inspect", "Show how a text is split into tokens, and why."),
     "tokenizer extend": ("tokenizer:extend", "Add words of a corpus to a model's vocabulary."),
@@ -52,7 +53,7 @@ _VERBS = {
     "data stories": ("stories:generate", "Write stories with questions, for memory networks."),
     "data trees": ("parse:trees", "Turn a treebank into shards, to train a parser on."),
     "pretrain": ("pretrain:verb_for", "Pre-train a model on shards."),
-    "finetune": ("finetune:finetune", "Fine-tune a model on labelled files: one task or several."),
+    "finetune": ("finetune:verb_for", "Fine-tune a model on labelled files: one task or several."),
     "evaluate": ("evaluate:evaluate", "Evaluate a fine-tuned model on labelled data."),
     "predict": ("predict:predict", "Predict with a fine-tuned model: one JSON line per input."),
     "glue": ("glue:glue", "Fine-tune on the tasks of GLUE and print the table."),
@@ -106,7 +107,9 @@ def make_app(
 ) -> App:
     """Return the application with these verbs, for the command line `words`.
 
-    With `everything` the help shows all options. The options of `pretrain` depend on `words`.
+    With `everything` the help shows all options. The options of a verb whose function is `verb_for`
+    depend on `words`: those of `pretrain` on the model, of `finetune` and `compare` on the kind of
+    task.
     """
     app = App(
         name="bertwright",
@@ -127,11 +130,10 @@ def make_app(
             app.command(groups[group])
         verb: Any = target
         after = EPILOGUE
-        if [command] == words[:1] == ["pretrain"]:
-            from bertwright.cli.pretrain import verb_for
-
-            verb = verb_for(words)  # its options depend on the model that the command line names
-            after = f"{EPILOGUE}\n\n{verb.models}"
+        module, _, function = target.partition(":")
+        if [command] == words[:1] and function == "verb_for":
+            verb = import_module(module).verb_for(words)
+            after = "\n\n".join(filter(None, [EPILOGUE, getattr(verb, "models", "")]))
         (groups[group] if group else app).command(
             verb,
             name=name,
@@ -139,7 +141,11 @@ def make_app(
             sort_key=index,
             help_epilogue=f"{epilogue(command)}\n\n{after}",
             group_parameters=options_of(
-                command, everything, getattr(verb, "reads", None), getattr(verb, "defaults", {})
+                command,
+                everything,
+                getattr(verb, "reads", None),
+                getattr(verb, "defaults", {}),
+                getattr(verb, "own", None),
             ),
         )
     app.register_install_completion_command(

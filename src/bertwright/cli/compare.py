@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -17,15 +17,22 @@ from bertwright.cli.options import (
     Flag,
     Json,
     KindOfTask,
+    OptionsOfKind,
     Overwrite,
+    given,
+    of_kind,
+    refuse_other_options,
 )
 from bertwright.cli.output import print_json, print_table
+from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
+from bertwright.config.task import TaskOptions
 from bertwright.console import say, step_bars
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.progress import clock
+from bertwright.tasks.catalogue import KINDS
 
 HOW = (
     "bertwright compare corpus/ --train labelled.tsv --test test.tsv --out runs/ladder; or "
@@ -47,37 +54,93 @@ MOST_COLUMNS = 7
 """The maximum number of columns of a table in a terminal, without its first column."""
 
 
-def compare(
-    *corpus: str,
-    config: Annotated[CompareConfig, EVERY_KEY_OF_SEVERAL],
-    files: Annotated[TaskFilesConfig | None, EVERY_KEY_OF_SEVERAL] = None,
-    reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
-    kind: KindOfTask = "classification",
-    test: str | None = None,
-    preset: Literal["python"] | None = None,
-    dry_run: Flag = False,
-    open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
-    config_file: ConfigFile = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
-    """Compare systems from n-grams to BERT on your own text and labels, on one page.
+def verb_for(words: Sequence[str]) -> Callable[..., None]:
+    """Return the verb with the options of the kind of task that --kind names.
 
-    Every system is pre-trained on the text for the same time. It is then evaluated on the labelled
-    file in three ways: with frozen features, fine-tuned, and as the same network trained from
-    random weights; simple baselines are shown beside it. Without --train, systems are compared only
-    as language models and by their words. The same command continues after an interruption; with
-    more systems, seeds, fractions or tests it computes only what is new.
-
-    Args:
-        corpus: Files, folders or globs of text, as for data build.
-        kind: Kind of the labelled task.
-        test: Labelled file that is evaluated once, at the end; unset: the metrics are those of dev.
-        preset: python: compare five systems on the documentation of this computer's Python, which
-            takes about 15 minutes on two cores and needs no corpus and no labels.
-        dry_run: Show what would be done, how long it takes and how much disk space it needs.
-        open_page: Open the page in a browser at the end.
+    Raises:
+        ConfigError: an option of the command line, or a key of the file of --config, is one of
+            other kinds only.
     """
+    kind = given(words, "kind")
+    file = given(words, "config")
+    if kind is None and file is not None and Path(values.at_home(file)).is_file():
+        kind = values.read_toml(file).get("kind")
+    kind = "classification" if kind is None else str(kind)
+    if kind in KINDS:
+        refuse_other_options(kind, words)
+    return of_kind(_verb(), kind)
+
+
+def _verb() -> Callable[..., None]:
+    """Return the verb `compare`, whose options `of_kind` completes."""
+
+    def compare(
+        *corpus: str,
+        config: Annotated[CompareConfig, EVERY_KEY_OF_SEVERAL],
+        files: Annotated[TaskFilesConfig | None, EVERY_KEY_OF_SEVERAL] = None,
+        reading: Annotated[CorpusConfig, EVERY_KEY] = CorpusConfig(),
+        options: OptionsOfKind = None,
+        kind: KindOfTask = "classification",
+        test: str | None = None,
+        preset: Literal["python"] | None = None,
+        dry_run: Flag = False,
+        open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
+        config_file: ConfigFile = None,
+        overwrite: Overwrite = False,
+        json: Json = False,
+    ) -> None:
+        """Compare systems from n-grams to BERT on your own text and labels, on one page.
+
+        Every system is pre-trained on the text for the same time. It is then evaluated on the
+        labelled file in three ways: with frozen features, fine-tuned, and as the same network
+        trained from random weights; simple baselines are shown beside it. Without --train, systems
+        are compared only as language models and by their words. The same command continues after an
+        interruption; with more systems, seeds, fractions or tests it computes only what is new.
+
+        Args:
+            corpus: Files, folders or globs of text, as for data build.
+            kind: Kind of the labelled task.
+            test: Labelled file that is evaluated once, at the end; unset: the metrics are those of
+                dev.
+            preset: python: compare five systems on the documentation of this computer's Python,
+                which takes about 15 minutes on two cores and needs no corpus and no labels.
+            dry_run: Show what would be done, how long it takes and how much disk space it needs.
+            open_page: Open the page in a browser at the end.
+        """
+        _compare(
+            corpus,
+            config,
+            None if files is None and options is None else (files or TaskFilesConfig()),
+            KINDS[kind].options() if options is None else options,
+            reading,
+            kind,
+            test,
+            preset,
+            dry_run=dry_run,
+            open_page=open_page,
+            overwrite=overwrite,
+            json=json,
+        )
+
+    return compare
+
+
+def _compare(
+    corpus: Sequence[str],
+    config: CompareConfig,
+    files: TaskFilesConfig | None,
+    options: TaskOptions,
+    reading: CorpusConfig,
+    kind: str,
+    test: str | None,
+    preset: Literal["python"] | None,
+    *,
+    dry_run: bool,
+    open_page: bool,
+    overwrite: bool,
+    json: bool,
+) -> None:
+    """Compare systems, and print the results."""
     if bool(corpus) == (preset is not None):
         came = "no corpus" if not corpus else f"a corpus and --preset {preset}"
         raise ConfigError(f"{came} came; expected files of text, or --preset python: {HOW}")
@@ -98,27 +161,29 @@ def compare(
     from bertwright.recipes.compare.use import Task
 
     out = Path(config.out)
-    task = None if files is None else Task(kind, files, test)
-    given = Preset(list(corpus), config, reading, task)
+    task = None if files is None else Task(kind, files, options, test)
+    chosen = Preset(list(corpus), config, reading, task)
     of_preset = out / ladder.PRESET
     if dry_run:
         ladder.refuse_other_folder(out, overwrite)
         with TemporaryDirectory() as temporary:  # a plan writes nothing into the folder
             if preset is not None:
                 is_made = (of_preset / MADE).is_file() and not overwrite
-                given = python_docs(config, of_preset if is_made else Path(temporary), say)
-            plan = ladder.plan_of(given.inputs, given.config, given.task, given.reading, overwrite)
+                chosen = python_docs(config, of_preset if is_made else Path(temporary), say)
+            plan = ladder.plan_of(
+                chosen.inputs, chosen.config, chosen.task, chosen.reading, overwrite
+            )
         print_json(plan.as_dict()) if json else _show_plan(plan, config)
         return
     with step_bars("all") as on_step, ladder.hold(out, overwrite) as folder:
         if preset is not None:
-            given = python_docs(config, of_preset, say, overwrite)
+            chosen = python_docs(config, of_preset, say, overwrite)
         results = ladder.compare(
             folder,
-            given.inputs,
-            given.config,
-            task=given.task,
-            reading=given.reading,
+            chosen.inputs,
+            chosen.config,
+            task=chosen.task,
+            reading=chosen.reading,
             most_held_out=None if preset else MOST_HELD_OUT,
             say=say,
             on_step=on_step,

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from bertwright.cli.options import EVERY_KEY, EVERY_KEY_OF_SEVERAL, ConfigFile, Json, Overwrite
+from bertwright.cli.options import (
+    EVERY_KEY,
+    EVERY_KEY_OF_SEVERAL,
+    ConfigFile,
+    Json,
+    OptionsOfKind,
+    Overwrite,
+    of_kind,
+    refuse_other_options,
+)
 from bertwright.cli.output import counted, print_json, print_table
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.task import TaskOptions
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
-from bertwright.tasks.catalogue import KINDS, check_kind, kind_of
+from bertwright.tasks.catalogue import KINDS, check_kind, files_and_options, kind_of
 
 if TYPE_CHECKING:
     KindOrSeveral = str
@@ -22,38 +32,63 @@ else:
     KindOrSeveral = Literal[*KINDS, "multitask"]
 
 
-def finetune(
-    kind: KindOrSeveral,
-    /,
-    *,
-    config: Annotated[FinetuneConfig, EVERY_KEY],
-    files: Annotated[TaskFilesConfig | None, EVERY_KEY_OF_SEVERAL] = None,
-    tasks: Path | None = None,
-    name: str = "task",
-    config_file: ConfigFile = None,
-    overwrite: Overwrite = False,
-    json: Json = False,
-) -> None:
-    """Fine-tune a model on labelled files: classification, regression, tagging, span,
-    multiple-choice, generation, similarity, or several tasks at once.
+def verb_for(words: Sequence[str]) -> Callable[..., None]:
+    """Return the verb with the options of the kind of task that the command line names.
 
-    The run's folder contains the best model, results.json with mean, standard deviation and
-    confidence intervals, the predictions on dev, and the log. Ctrl-C keeps the finished seeds.
-
-    Args:
-        kind: Kind of task; multitask: several tasks at once, with --tasks.
-        tasks: With multitask: TOML file with a section for each task, which has its kind, its
-            training file (train), and the other keys of a task's files.
-        name: Name of the task in the model.
+    Raises:
+        ConfigError: an option of the command line, or a key of the file of --config, is one of
+            other kinds only.
     """
-    chosen = _tasks(kind, name, files, tasks)
+    kind = words[1] if len(words) > 1 else ""
+    if kind in (*KINDS, "multitask"):
+        refuse_other_options(kind, words)
+    return of_kind(_verb(), kind)
 
+
+def _verb() -> Callable[..., None]:
+    """Return the verb `finetune`, whose options `of_kind` completes."""
+
+    def finetune(
+        kind: KindOrSeveral,
+        /,
+        *,
+        config: Annotated[FinetuneConfig, EVERY_KEY],
+        files: Annotated[TaskFilesConfig | None, EVERY_KEY_OF_SEVERAL] = None,
+        options: OptionsOfKind = None,
+        tasks: Path | None = None,
+        name: str = "task",
+        config_file: ConfigFile = None,
+        overwrite: Overwrite = False,
+        json: Json = False,
+    ) -> None:
+        """Fine-tune a model on labelled files: classification, regression, tagging, span,
+        multiple-choice, generation, similarity, or several tasks at once.
+
+        The run's folder contains the best model, results.json with mean, standard deviation and
+        confidence intervals, the predictions on dev, and the log. Ctrl-C keeps the finished seeds.
+        Each kind has options of its own: finetune KIND --help.
+
+        Args:
+            kind: Kind of task; multitask: several tasks at once, with --tasks.
+            tasks: With multitask: TOML file with a section for each task, which has its kind, its
+                training file (train), and the other keys of a task.
+            name: Name of the task in the model.
+        """
+        _finetune(kind, config, _tasks(kind, name, files, options, tasks), name, overwrite, json)
+
+    return finetune
+
+
+def _finetune(
+    kind: str, config: FinetuneConfig, chosen: Chosen, name: str, overwrite: bool, json: bool
+) -> None:
+    """Fine-tune, and print the results."""
     from bertwright.checkpoint.missing import refuse_missing_model
     from bertwright.labelled.look import look_at
 
     refuse_missing_model(config.model)
-    for each, own in chosen.values():
-        look_at(each, own)
+    for each in chosen.values():
+        look_at(*each)
 
     from bertwright.recipes.finetune.run import finetune as run_finetuning
     from bertwright.recipes.finetune.setup import TaskSpec
@@ -107,16 +142,22 @@ def finetune(
     say(f"  bertwright report {run}")
     say(f"  bertwright evaluate --model {run}{some} --data FILE")
     say(f"  bertwright predict --model {run}{some} --input FILE --out predictions.jsonl")
-    if any(kind_of(each).vectors for each, _ in chosen.values()):
+    if any(kind_of(each).vectors for each, *_ in chosen.values()):
         say(f"  bertwright embed --model {run} --input FILE --out vectors.npy")
         say(f'  bertwright similar --model {run} --corpus FILE "what to look for"')
 
 
-Chosen = dict[str, tuple[str, TaskFilesConfig]]
-"""Name of a task -> its kind and its files."""
+Chosen = dict[str, tuple[str, TaskFilesConfig, TaskOptions]]
+"""Name of a task -> its kind, its files and its options."""
 
 
-def _tasks(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | None) -> Chosen:
+def _tasks(
+    kind: str,
+    name: str,
+    files: TaskFilesConfig | None,
+    options: TaskOptions | None,
+    tasks: Path | None,
+) -> Chosen:
     """Return the task of the command line, or for multitask those of the file `tasks`.
 
     Raises:
@@ -131,16 +172,19 @@ def _tasks(kind: str, name: str, files: TaskFilesConfig | None, tasks: Path | No
         return read_tasks(tasks)
     if tasks is not None:
         raise ConfigError(f"--tasks is for several tasks: finetune multitask, not finetune {kind}")
-    if files is None or not (files.train or files.corpus):
+    options = KINDS[kind].options() if options is None else options
+    files = TaskFilesConfig() if files is None else files
+    if not (files.train or options.has_examples):
         raise ConfigError(
             "missing --train, the labelled file to train on. "
             "bertwright finetune --help-all lists what there is."
         )
-    return {name: (kind, files)}
+    return {name: (kind, files, options)}
 
 
 def read_tasks(path: Path) -> Chosen:
-    """Read a file with a section per task: `kind`, and the keys of `TaskFilesConfig`.
+    """Read a file with a section per task: `kind`, the keys of `TaskFilesConfig`, and the options
+    of the kind.
 
     Raises:
         ConfigError: the file is not TOML or has no section, or a section has an unknown key (the
@@ -159,8 +203,9 @@ def read_tasks(path: Path) -> Chosen:
             kind = check_kind(rest.pop("kind", None))
         except ConfigError as error:
             raise ConfigError(f"{where}, the key 'kind': {error}") from error
-        chosen[name] = (kind, values.from_dict(TaskFilesConfig, rest, where))
-        if not (chosen[name][1].train or chosen[name][1].corpus):
+        files, options = files_and_options(kind, rest, where)
+        chosen[name] = (kind, files, options)
+        if not (files.train or options.has_examples):
             raise ConfigError(f"missing key 'train' in {where}: the labelled file to train on")
     if not chosen:
         raise ConfigError(f"{path} has no section; expected one per task, as [sst2]")

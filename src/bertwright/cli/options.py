@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from bertwright.config import values
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.task import Form
+from bertwright.config.task import Form, TaskOptions
 from bertwright.errors import ConfigError
-from bertwright.tasks.catalogue import KINDS
+from bertwright.tasks.catalogue import KINDS, options_of, refuse_options
 
 if TYPE_CHECKING:
     KindOfTask = str
@@ -89,6 +91,45 @@ EVERY_KEY = Parameter(name="*")
 """`config: Annotated[SomeConfig, EVERY_KEY]`: each key of the dataclass becomes an option."""
 EVERY_KEY_OF_SEVERAL = Parameter(name="*", consume_multiple=True)
 """As `EVERY_KEY`, but the option of a list takes several words: `--label toxic obscene`."""
+
+
+OptionsOfKind = Annotated[TaskOptions | None, Parameter(parse=False)]
+"""Declared as `options: OptionsOfKind = None` by a verb that `of_kind` gives the options of a kind
+of task; None: none of them is given."""
+
+
+def of_kind(verb: Callable[..., None], kind: str) -> Callable[..., None]:
+    """Give a verb the options of a kind of task; if it is no kind, the verb has none of them."""
+    if kind in KINDS:
+        verb.__annotations__["options"] = Annotated[
+            KINDS[kind].options | None,
+            EVERY_KEY_OF_SEVERAL,
+        ]
+        verb.own = f"options of {kind}", options_of(kind)  # type: ignore[attr-defined]
+    return verb
+
+
+def refuse_other_options(kind: str, words: Sequence[str]) -> None:
+    """Raise ConfigError if an option of a command line, or a key of the file that --config names,
+    is one of other kinds of tasks only.
+    """
+    end = (*words, "--").index("--")
+    options = [word.partition("=")[0] for word in words[:end] if word.startswith("--")]
+    keys = {each.removeprefix("--").replace("-", "_").removeprefix("no_"): each for each in options}
+    for key, option in keys.items():
+        refuse_options(kind, [key], option)
+    file = given(words, "config")
+    if file is not None and Path(values.at_home(file)).is_file():
+        refuse_options(kind, values.read_toml(file))
+
+
+def given(words: Sequence[str], name: str) -> str | None:
+    """Return the value of an option on a command line, or None if it is not given."""
+    values_of = [after for word, after in pairwise(words) if word == f"--{name}"]
+    values_of += [
+        word.removeprefix(f"--{name}=") for word in words if word.startswith(f"--{name}=")
+    ]
+    return values_of[-1] if values_of else None
 
 
 _ESCAPES = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\\": "\\"}

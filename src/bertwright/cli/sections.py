@@ -34,11 +34,16 @@ COMMON = {
 options are put in sections by the part of their name before the dot."""
 
 
+Own = tuple[str, list[str]]
+"""The title of a verb's options that depend on its words, and their keys."""
+
+
 def options_of(
     verb: str,
     everything: bool,
     reads: Callable[[str], bool] | None = None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
+    own: Own | None = None,
 ) -> Group:
     """Return the group of a verb's options, which formats their help.
 
@@ -47,6 +52,7 @@ def options_of(
         everything: show all options, not the common ones alone.
         reads: returns whether the verb has a key; None: it has all of them.
         defaults: the defaults by key, where they are not those of the classes of sections.
+        own: options that are a section of their own, which is always shown.
     """
 
     def show(console: Any, options: Any, panel: Any) -> None:
@@ -56,8 +62,11 @@ def options_of(
         for entry in entries:
             if (value := defaults.get(_key(entry))) is not None:
                 entry.default = str(value)
-        sections = _split(entries, verb)
-        titles = list(sections) if everything or verb not in COMMON else ["Common options"]
+        sections = _split(entries, verb, own)
+        titles = list(sections)
+        if not everything and verb in COMMON:
+            always = ["Common options", own[0].capitalize() if own else ""]
+            titles = [title for title in always if title in sections]
         for title in titles:
             shown = copy(panel)
             shown.title, shown.entries = title, sections[title]
@@ -73,13 +82,14 @@ def _key(entry: Any) -> str:
     return str(entry.positive_names[0]).removeprefix("--").replace("-", "_")
 
 
-def _split(entries: Any, verb: str) -> dict[str, list[Any]]:
+def _split(entries: Any, verb: str, own: Own | None) -> dict[str, list[Any]]:
     """Return the entries of a panel by section, with the line breaks in their texts removed."""
     common = [f"--{name}" for name in COMMON.get(verb, "").split()]
     sections: dict[str, list[Any]] = {"Common options": []} if common else {}
     for entry in entries:
         name = entry.positive_names[0]
         part = name[2:].partition(".")[0].replace("-", " ") if "." in name else "parameters"
+        part = own[0] if own and _key(entry) in own[1] else part
         title = "Common options" if name in common else part.capitalize()
         sections.setdefault(title, []).append(entry)
         if text := getattr(entry.description, "primary_renderable", None):

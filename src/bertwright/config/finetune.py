@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bertwright.config.ranges import LARGEST, above, at_least, below_one, seed
-from bertwright.config.task import BleuTokenize, Form, HeadPooling, Layers, Network
+from bertwright.config.task import Form, HeadPooling, Layers, Network, TaskOptions
 from bertwright.errors import ConfigError
 
 TRANSFERS = "auto, finetune, features, gradual, or top-N, as top-2"
@@ -87,15 +87,8 @@ class TaskFilesConfig:
     """
     format: Form | None = None
     """Format of the files; unset: detected from their names or headers."""
-    multi_label: bool = False
-    """A text may have several labels: a list, or names joined by commas, semicolons, | or #, or a 0
-    or 1 for each class in a list or in columns.
-    """
     metric: str | None = None
     """Metric that selects the best epoch and seed; unset: the main metric of the kind of task."""
-    class_weights: Literal["none", "balanced"] = "none"
-    """balanced: weight labels in the loss by the inverse of their frequency; combine it with
-    --metric macro_f1, since accuracy favours frequent labels."""
     max_length: int | None = None
     """Maximum tokens of a window; unset: the length that the model was trained on, but at most 384
     for spans and 256 for --context document. Nothing is padded, so short texts cost little.
@@ -110,91 +103,15 @@ class TaskFilesConfig:
     """
     truncate: bool = False
     """Read only the first --max-length tokens of a text, instead of several windows."""
-    both_orders: bool = False
-    """Classification and regression of pairs: read a pair in both orders and average the scores,
-    for symmetric relations such as similarity (GPT).
-    """
-    merge: Literal["mean", "max"] = "mean"
-    """How the scores of a long text's windows are combined."""
-    context: Literal["sentence", "document"] = "sentence"
-    """Tagging: encode each sentence alone, or with its neighbours in the document."""
-    crf: bool = False
-    """Tagging: predict the tags of a sentence jointly, with a conditional random field."""
-    max_answer_tokens: int = 30
-    """Span: maximum tokens of an answer."""
-    max_target_tokens: int | None = None
-    """Generation: maximum tokens of a target; unset: 128, but at most half of --max-length."""
-    bleu_tokenize: BleuTokenize = "auto"
-    """Generation: sacreBLEU's tokenizer for BLEU; auto: zh for Chinese, char for Japanese and
-    other scripts without blanks, else 13a."""
-    negatives: tuple[str, ...] = ()
-    """Similarity: columns of hard negatives, each a text or a list of texts; unset: found by their
-    names, as negative or negative_1.
-    """
-    objective: Literal["auto", "in-batch", "cosent", "cosine", "triplet"] = "auto"
-    """Similarity: training objective. in-batch: the other texts of a step are negatives; cosent:
-    learn the order of the scores; cosine: learn the scores themselves; triplet: keep a margin to
-    the hard negatives; auto: in-batch for pairs and for inference data, whose contradictions are
-    hard negatives, else cosent.
-    """
-    temperature: float = 0.05
-    """Similarity: temperature by which cosines are divided, for in-batch, cosent, and a teacher
-    whose vectors have another size.
-    """
-    margin: float = 0.2
-    """Similarity, triplet: margin by which the cosine of a positive must exceed that of a hard
-    negative.
-    """
-    one_direction: bool = False
-    """Similarity, in-batch: only learn to find the second text of a pair given the first, not also
-    the first given the second."""
-    sizes: tuple[int, ...] = ()
-    """Similarity: numbers of leading dimensions that are also trained to be used as vectors
-    (Matryoshka), such as 64 128.
-    """
-    corpus: tuple[str, ...] = ()
-    """Similarity: files, folders or globs of plain text to train on instead of --train."""
-    corpus_pairs: Literal["auto", "neighbours", "dropout"] = "auto"
-    """Similarity: how positive pairs are made from a corpus. neighbours: consecutive sentences, and
-    a title and its text; dropout: a sentence and itself under another dropout mask (SimCSE); auto:
-    neighbours if at least half of the documents have two or more sentences, else dropout.
-    """
-    corpus_documents: Literal["blank-line", "file", "line"] = "blank-line"
-    """Similarity: what separates the documents of a corpus."""
-    teacher: str | None = None
-    """Similarity: teacher model, a run, a folder or hf:ORG/NAME. Its vectors are learned, or its
-    scores if it was fine-tuned on pairs.
-    """
-    prompt: str | None = None
-    """Similarity: text put before every first text, such as "query: "; unset: the model's own
-    prompt.
-    """
-    prompt2: str | None = None
-    """Similarity: text put before every other text; unset: the model's own prompt."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
     """What to do with rows that cannot be read: stop with an error, or skip and count them."""
-    bad_tags: Literal["mend", "refuse"] = "mend"
-    """Tagging: what to do with tags that break their scheme: correct them as conlleval does and
-    count them, or stop with an error.
-    """
-    wrong_answers: Literal["skip", "refuse"] = "skip"
-    """Span: what to do with training answers that are not at their offset: skip and count them, or
-    stop with an error.
-    """
     weight: float = 1.0
     """With several tasks: weight of this one; tasks are sampled in proportion to their size times
     their weight.
     """
 
     def __post_init__(self) -> None:
-        above(self, 0, "weight", "temperature", "margin")
-        for key in ("label", "dev_label"):
-            value = getattr(self, key)
-            if isinstance(value, tuple) and len(value) > 1 and not self.multi_label:
-                raise ConfigError(
-                    f"{key} names {len(value)} columns, but a text has one label; if each column "
-                    "is a class, pass multi_label too"
-                )
+        above(self, 0, "weight")
         label_map(self.label_map)
         for key in ("dev_text", "dev_text2", "dev_label"):
             if self.dev is None and getattr(self, key) not in (None, ()):
@@ -202,6 +119,16 @@ class TaskFilesConfig:
         at_least(self, 1, "max_windows")
         if self.truncate and self.max_windows not in (None, 1):
             raise ConfigError(f"truncate reads one window, but max_windows is {self.max_windows}")
+
+    def check_with(self, options: TaskOptions) -> None:
+        """Raise ConfigError if the columns do not fit the options of the kind of task."""
+        for key in ("label", "dev_label"):
+            value = getattr(self, key)
+            if isinstance(value, tuple) and len(value) > 1 and not options.several_label_columns:
+                raise ConfigError(
+                    f"{key} names {len(value)} columns, but a text has one label; if each column "
+                    "is a class, pass multi_label too (classification)"
+                )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bertwright.config.finetune import TaskFilesConfig, label_map
-from bertwright.config.task import Form
+from bertwright.config.task import Form, TaskOptions
 from bertwright.labelled.choices import CHOICES
 from bertwright.labelled.columns import Columns, make_columns
 from bertwright.labelled.file import Reader, ReadOptions
@@ -34,27 +34,26 @@ READERS: dict[str, Reader] = {
 _MOST_BYTES = 1 << 24  # larger files, some of which are read whole, are only looked for
 
 
-def options_of(files: TaskFilesConfig) -> ReadOptions:
-    """Return how the training file of a task is read."""
+def options_of(files: TaskFilesConfig, options: TaskOptions) -> ReadOptions:
+    """Return how the training file of a task is read, with the options of its kind."""
+    files.check_with(options)
     return ReadOptions(
         format=files.format,
-        multi_label=files.multi_label,
         label_map=label_map(files.label_map),
         iob1_as_iob2=True,
         bad_rows=files.bad_rows,
-        bad_tags=files.bad_tags,
-        wrong_answers=files.wrong_answers,
+        **options.reading(),
     )
 
 
-def look_at(kind: str, files: TaskFilesConfig) -> None:
+def look_at(kind: str, files: TaskFilesConfig, options: TaskOptions) -> None:
     """Raise DataError if a file of a task is missing, or its training file lacks a column."""
     for path in (files.train, files.dev or ""):
         if path:
             refuse_missing(path)
     if kind in READERS and _is_small(files.train):
-        columns = make_columns(files.text, files.text2, files.label, files.negatives)
-        stream_examples(files.train, READERS[kind], columns, options_of(files))
+        columns = make_columns(files.text, files.text2, files.label, options.more_columns)
+        stream_examples(files.train, READERS[kind], columns, options_of(files, options))
 
 
 def look_for_columns(path: str, columns: Columns, form: Form | None) -> None:

@@ -101,7 +101,9 @@ class Layout(Generic[C]):
         """Return the keys of `config.json` for a task head in the model's weights."""
         return {}
 
-    def derived_task(self, content: Mapping[str, Any], config: C, path: Path) -> TaskConfig | None:
+    def derived_task(
+        self, content: Mapping[str, Any], config: C, path: Path
+    ) -> dict[str, Any] | None:
         """Return the task of a head that only `config.json` describes, and which is named after its
-        kind; None if there is none."""
+        kind, with the keys of `task.json`; None if there is none."""
         return None

@@ -19,12 +19,11 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from bertwright.config import hub, values
-from bertwright.config.task import TaskConfig
 from bertwright.models.catalogue import row_of
 from bertwright.models.load import load
 from bertwright.report.numbers import count, number, show, title
 from bertwright.report.verdict import Results, kept_seed, metrics_table, verdict
-from bertwright.tasks.catalogue import KINDS, kind_of
+from bertwright.tasks.catalogue import KINDS, kind_of, make_task
 
 _PIPELINES = {
     "fill": "fill-mask",
@@ -192,12 +191,12 @@ def _warnings(results: Results) -> list[str]:
 def _how_to_load(
     results: Results, of_several: bool, model_type: str, pooled: bool
 ) -> dict[str, Any]:
-    task = values.from_dict(TaskConfig, results["task"])
+    task = make_task(results["task"], "results.json")
     kind = KINDS[task.kind]
     is_pair = task.text2_column is not None and kind.example_of_pair is not None
     # transformers has no CRF, and without it would predict other tags
     architecture = None
-    if not of_several and not task.head.crf:
+    if not of_several and not task.decodes_jointly:
         architecture = load(model_type).names.task_architecture(task, pooled)
     name = str(results["name"])
     return {

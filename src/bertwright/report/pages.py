@@ -244,7 +244,11 @@ def _finetuned_page(run: RunFiles) -> str:
 
 def _kind(results: Results) -> str:
     task = results["task"]
-    return "multi-label classification" if task["multi_label"] else task["kind"].replace("-", " ")
+    return (
+        "multi-label classification"
+        if task["options"].get("multi_label")
+        else task["kind"].replace("-", " ")
+    )
 
 
 def _task_facts(results: Results, records: Sequence[Record], prefix: str = "") -> dict[str, Any]:

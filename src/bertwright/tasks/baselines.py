@@ -22,10 +22,11 @@ from typing import Any, cast
 import numpy as np
 
 from bertwright.arrays import Float64s, Int64s
-from bertwright.config.task import TaskConfig
 from bertwright.labelled.examples import TaggingExample, TextExample
 from bertwright.tasks.lexical import terms
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
+from bertwright.tasks.tagging.options import TaggingTask
+from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 from bertwright.text.scripts import without_blanks, word_pattern
 
 _C = (10.0, 1.0, 100.0)
@@ -56,7 +57,7 @@ Guess = tuple[Float64s, Int64s]
 
 
 def text_baselines(
-    task: TaskConfig,
+    task: ClassificationTask,
     train: Sequence[TextExample],
     dev: Sequence[TextExample],
     seed: int,
@@ -70,7 +71,7 @@ def text_baselines(
 
 
 def number_baselines(
-    task: TaskConfig,
+    task: RegressionTask,
     train: Sequence[TextExample],
     dev: Sequence[TextExample],
     seed: int,
@@ -85,7 +86,7 @@ def number_baselines(
 
 
 def tag_baselines(
-    task: TaskConfig,
+    task: TaggingTask,
     train: Sequence[TaggingExample],
     dev: Sequence[TaggingExample],
     seed: int,
@@ -114,28 +115,30 @@ def _tfidf(texts: Sequence[str]) -> Any:
     ).fit([*texts, *_NO_WORDS])
 
 
-def _prediction(task: TaskConfig, scores: Float64s) -> TextPrediction:
+def _prediction(task: ClassificationTask, scores: Float64s) -> TextPrediction:
     """Return the class with the largest score of scores [C]; with multi-label, all labels with a
     score of at least 0.5.
     """
     named = dict(zip(task.labels, scores.tolist(), strict=True))
-    if task.multi_label:
+    if task.options.multi_label:
         return TextPrediction(tuple(label for label, p in named.items() if p >= 0.5), named)
     return TextPrediction(task.labels[int(scores.argmax())], named)
 
 
-def _majority(task: TaskConfig, train: Sequence[Any], dev: Sequence[Any]) -> list[TextPrediction]:
+def _majority(
+    task: ClassificationTask, train: Sequence[Any], dev: Sequence[Any]
+) -> list[TextPrediction]:
     """Predict for every example the most frequent class, or the labels that half of the examples
     have.
     """
-    several = task.multi_label
+    several = task.options.multi_label
     counts = Counter(label for e in train for label in (e.label if several else [e.label]))
     fractions = np.array([counts[label] / len(train) for label in task.labels])
     return [_prediction(task, fractions)] * len(dev)
 
 
 def _most_frequent(
-    task: TaskConfig, train: Sequence[Any], dev: Sequence[TaggingExample]
+    task: TaggingTask, train: Sequence[Any], dev: Sequence[TaggingExample]
 ) -> list[Guess]:
     """Predict each word's most frequent tag."""
     numbers = {label: number for number, label in enumerate(task.labels)}
@@ -153,7 +156,7 @@ def _most_frequent(
 
 
 def _by_shape(
-    task: TaskConfig, train: Sequence[Any], dev: Sequence[TaggingExample], seed: int
+    task: TaggingTask, train: Sequence[Any], dev: Sequence[TaggingExample], seed: int
 ) -> list[Guess]:
     """Predict tags by logistic regression on each word, its shape and its neighbours."""
     from sklearn.feature_extraction import FeatureHasher
@@ -203,14 +206,14 @@ def _word_features(examples: Sequence[TaggingExample]) -> Iterator[list[str]]:
 
 
 def _labels(
-    task: TaskConfig, train: Sequence[Any], dev: Sequence[Any], seed: int
+    task: ClassificationTask, train: Sequence[Any], dev: Sequence[Any], seed: int
 ) -> list[TextPrediction]:
     """Predict classes or label sets for `dev` by TF-IDF and logistic regression fitted on
     `train`.
     """
     x, x_dev = _features(train, dev, _is_little(train, len(task.labels)))
     probabilities = np.zeros((len(dev), len(task.labels)))
-    if task.multi_label:
+    if task.options.multi_label:
         for number, label in enumerate(task.labels):
             gold = np.array([label in e.label for e in train])
             own = _probabilities(x, gold, x_dev, seed, selects=False)

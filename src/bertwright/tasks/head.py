@@ -6,6 +6,7 @@ of the encoder, F width of a feature, R positions, K predicted tokens.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from bertwright.config.task import HeadConfig, TaskConfig
 from bertwright.config.vectors import poolings_of
+from bertwright.labelled.examples import Example, classes_of
 from bertwright.nn.encoder import Encoded, Encoder, EncoderSpec
 from bertwright.nn.features import Inside, LayerMix, pool
 from bertwright.nn.layers.dropout import Dropout
@@ -149,6 +151,20 @@ class Scorer(nn.Linear):
         """Return the scores in float32: `[..., F]` -> `[..., C]`."""
         with torch.autocast(input.device.type, enabled=False):
             return F.linear(input.float(), self.weight.float(), self.bias.float())
+
+
+def balanced_weights(
+    labels: Sequence[str], examples: Sequence[Example], several: bool = False
+) -> Tensor:
+    """Return a weight for each label, `[C]`, which is proportional to the inverse of its frequency.
+
+    The weights have a mean of 1 over the examples, so that the scale of the loss stays the same. If
+    an example may have `several` labels, it counts for all of them.
+    """
+    counts = Counter(label for example in examples for label in classes_of(example))
+    inverse = torch.tensor([1 / max(1, counts[label]) for label in labels])
+    often = [1 if several else counts[label] for label in labels]
+    return inverse * sum(often) / (inverse @ torch.tensor(often, dtype=inverse.dtype))
 
 
 class TextHead(Head[B]):

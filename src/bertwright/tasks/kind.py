@@ -5,7 +5,7 @@ scores them, and how scores become predictions and metrics. The catalogue (`task
 names all kinds. Recipes, checkpoints, inference and the command line know only this class. An
 object of it has no state; the task is an argument.
 
-Letters: E is the class of the examples, J of the instances, P of the predictions.
+Letters: T is the class of the tasks, E of the examples, J of the instances, P of the predictions.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs
 from bertwright.progress import OnProgress
+from bertwright.rows.read import MemoryRows
 from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.head import Head
 from bertwright.tasks.instances import Instance, Lengths
@@ -37,6 +38,7 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from bertwright.tasks.task_data import TaskData
 
+T = TypeVar("T", bound=TaskConfig)
 E = TypeVar("E", bound=Example)
 J = TypeVar("J", bound=Instance)
 P = TypeVar("P", bound=Prediction)
@@ -79,11 +81,14 @@ class ScoreGraph:
     """Whether a text, or a choice, has a single score."""
 
 
-class Kind(ABC, Generic[E, J, P]):
+class Kind(ABC, Generic[T, E, J, P]):
     """One kind of task."""
 
     name: ClassVar[str]
     """The `kind` in `task.json`, and the argument of `bertwright finetune`."""
+
+    task_class: type[T]
+    """The class of its tasks, which has its options (`tasks/KIND/options.py`)."""
 
     # Labelled files and other input
     reader: ClassVar[Reader]
@@ -100,10 +105,6 @@ class Kind(ABC, Generic[E, J, P]):
     """Those of the inputs that an example may lack."""
     expected_input: ClassVar[str]
     """A description of an input of `Model.predict`, for messages."""
-    needs_labels: ClassVar[bool] = False
-    """Whether the labels are a closed set of at least two labels."""
-    usual_length: ClassVar[int | None] = None
-    """The default number of tokens in a window; None: as many as the model was trained on."""
     usual_stride: ClassVar[int] = 32
     """The default number of tokens by which windows overlap."""
 
@@ -128,8 +129,30 @@ class Kind(ABC, Generic[E, J, P]):
     has_baselines: ClassVar[bool] = False
     """Whether there are simple models to compare with (`baselines`)."""
 
-    def check_packages(self, files: TaskFilesConfig) -> None:
+    def usual_length(self, options: Any) -> int | None:
+        """Return the default number of tokens in a window; None: as many as the model was trained
+        on.
+        """
+        return None
+
+    def is_linear(self, options: Any) -> bool:
+        """Return whether a head without a network is linear under these options."""
+        return self.linear
+
+    def compares(self, options: Any) -> bool:
+        """Return whether a linear head on frozen vectors may read the texts of a pair one by
+        one.
+        """
+        return False
+
+    def check_packages(self, options: Any) -> None:
         """Raise MissingExtra if the metrics need a package that is not installed."""
+
+    def rows(
+        self, files: TaskFilesConfig, options: Any, say: Callable[[str], None]
+    ) -> MemoryRows | None:
+        """Return the training examples that the options name as rows; None: there is a file."""
+        return None
 
     def source(self, example: E) -> Hashable:
         """Return what an example belongs to, such as a document; None: nothing. Examples with the
@@ -156,32 +179,45 @@ class Kind(ABC, Generic[E, J, P]):
         ]
         return self.example(**texts) if are_texts(*needed) else None
 
-    def row(self, task: TaskConfig) -> RowColumns:
+    def row(self, task: T) -> RowColumns:
         """Return how a text given on the command line becomes a row."""
         return RowColumns(self.inputs, self.expected_input)
 
-    def prepare(
-        self, task: TaskConfig, files: TaskFilesConfig, examples: Sequence[E]
-    ) -> tuple[TaskConfig, list[E], list[str]]:
+    def make_task(self, options: Any, read: Read, examples: Sequence[E], **common: Any) -> T:
+        """Return the task of a training file.
+
+        Args:
+            options: the options of the kind.
+            read: the training file.
+            examples: the training examples.
+            common: the settings that a task of any kind has.
+        """
+        return self.task_class(kind=self.name, options=options, **common)
+
+    def prepare(self, task: T, examples: Sequence[E]) -> tuple[T, list[E], list[str]]:
         """Return the task with the settings that depend on the training examples, the examples to
         train on, and messages for the user.
         """
         return task, list(examples), []
 
+    def class_weights(self, task: T, examples: Sequence[E]) -> Tensor | None:
+        """Return a weight for each label, `[C]`, which the loss is weighted by; None: there are
+        none.
+        """
+        return None
+
     # Examples to batches
     @abstractmethod
-    def make(
-        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[E]
-    ) -> tuple[list[J], Lengths]:
+    def make(self, task: T, tokenizer: Tokenizer, examples: Sequence[E]) -> tuple[list[J], Lengths]:
         """Return the instances in the order of the examples, and their lengths."""
 
     @abstractmethod
     def collate(
-        self, task: TaskConfig, instances: Sequence[J], rows: Sequence[int], with_labels: bool
+        self, task: T, instances: Sequence[J], rows: Sequence[int], with_labels: bool
     ) -> TaskBatch:
         """Return the batch of some instances with the indices `rows`, on the host."""
 
-    def room(self, task: TaskConfig) -> str:
+    def room(self, task: T) -> str:
         """Return how much of a text is read, for warnings about longer texts."""
         if task.most_windows > 1:
             return f"{task.most_windows} windows of {task.max_length} tokens (--max-windows)"
@@ -189,7 +225,7 @@ class Kind(ABC, Generic[E, J, P]):
 
     # The head
     @abstractmethod
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[Any]:
+    def head(self, spec: EncoderSpec, task: T) -> Head[Any]:
         """Return a new head; raise ConfigError if the encoder and the task do not fit."""
 
     def start(self, head: Head[Any], examples: Sequence[E]) -> None:
@@ -198,7 +234,7 @@ class Kind(ABC, Generic[E, J, P]):
     # Scores to predictions
     def decode(
         self,
-        task: TaskConfig,
+        task: T,
         examples: Sequence[E],
         instances: Sequence[J],
         scored: Iterator[Scored],
@@ -219,8 +255,8 @@ class Kind(ABC, Generic[E, J, P]):
         raise NotImplementedError(f"{self.name} defines no generate")
 
     def tune(
-        self, task: TaskConfig, examples: Sequence[E], predictions: Sequence[P], metric: str | None
-    ) -> tuple[TaskConfig, Sequence[P]]:
+        self, task: T, examples: Sequence[E], predictions: Sequence[P], metric: str | None
+    ) -> tuple[T, Sequence[P]]:
         """Return the task with the settings that are best for a metric of the examples (None: the
         main one), and the predictions under them.
         """
@@ -239,18 +275,18 @@ class Kind(ABC, Generic[E, J, P]):
         return None
 
     # Metrics
-    def evaluated(self, task: TaskConfig, examples: Sequence[E]) -> TaskConfig:
+    def evaluated(self, task: T, examples: Sequence[E]) -> T:
         """Return the task with the metrics that suit the labels of the examples."""
         return task
 
     @abstractmethod
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+    def metric_names(self, task: T) -> tuple[str, ...]:
         """Return the names of a task's metrics. The first is the main one, which selects a
         model.
         """
 
     @abstractmethod
-    def metrics(self, task: TaskConfig, examples: Sequence[E], predictions: Sequence[P]) -> Metrics:
+    def metrics(self, task: T, examples: Sequence[E], predictions: Sequence[P]) -> Metrics:
         """Return the metrics of predictions."""
 
     @abstractmethod
@@ -263,7 +299,7 @@ class Kind(ABC, Generic[E, J, P]):
 
     def baselines(
         self,
-        task: TaskConfig,
+        task: T,
         train: Sequence[E],
         dev: Sequence[E],
         seed: int,

@@ -93,7 +93,7 @@ def task_parts(
     Sentences that are read in the context of their document are in the same part, so the division
     into parts changes no result.
     """
-    whole_documents = task.context == "document"
+    whole_documents = task.reads_documents
     part: list[Any] = []
     characters = 0
     for example in examples:

@@ -15,18 +15,20 @@ from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.checkpoint.export.check import ours
 from bertwright.checkpoint.export.exported import Exported, pad
 from bertwright.checkpoint.export.padded import INPUTS, PaddedEncoder
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import TaskConfig
 from bertwright.errors import ConfigError
 from bertwright.models.modernbert.config import ModernBertConfig
 from bertwright.models.mpnet.config import MpnetConfig
 from bertwright.nn.objective import Learner
+from bertwright.tasks.catalogue import make_task
 from tests.checkpoint.conftest import CONFIG
 from tests.small_bert import scatter
 
 
 def task(kind: str, labels: tuple[str, ...] = (), **more: object) -> TaskConfig:
-    head = HeadConfig(**more)  # type: ignore[arg-type]
-    return TaskConfig(kind, labels=labels, max_length=16, stride=4, head=head)  # type: ignore[arg-type]
+    options = {key: more.pop(key) for key in ("crf",) if key in more}
+    given = {"labels": labels, "max_length": 16, "stride": 4, "head": more, "options": options}
+    return make_task({"kind": kind, **given})
 
 
 ABC = ("a", "b", "c")

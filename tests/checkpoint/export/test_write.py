@@ -27,7 +27,6 @@ from bertwright.checkpoint.sentence_transformers.folder import (
     EmbeddingDefaults,
     write_defaults,
 )
-from bertwright.config.task import TaskConfig
 from bertwright.errors import (
     BertwrightError,
     ConfigError,
@@ -37,6 +36,8 @@ from bertwright.errors import (
 )
 from bertwright.inference.model import load as load_model
 from bertwright.models.catalogue import MODELS
+from bertwright.tasks.generation.options import GenerationOptions, GenerationTask
+from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests import small_bert
 from tests.checkpoint.conftest import VOCABULARY, embedding_of, new_learner
@@ -236,7 +237,7 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = write_model(tmp_path / "scores" / "model", "number")
     with pytest.raises(DataError, match="correlation here: give two texts or more"):
         export(scores, out, "onnx", int8=True, sample=["a"])
-    writes = TaskConfig("generation", max_length=12, stride=0, max_target_tokens=4)
+    writes = GenerationTask(max_length=12, stride=0, options=GenerationOptions(max_target_tokens=4))
     writer = small_bert.write_model(tmp_path / "writer", [], tasks={"writer": writes})
     raises(ConfigError, "the head writer writes a text token by token", export, writer, out, "onnx")
     assert not out.exists()
@@ -291,7 +292,7 @@ def test_the_family_in_a_runtime(system: str, head: str, tmp_path: Path) -> None
     pytest.importorskip("onnxruntime")
     sizes = {"num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 4}
     config = MODELS[system].config(vocab_size=41, intermediate_size=40, **sizes)
-    tasks = {"task": TaskConfig(kind="classification", labels=("a", "b"), max_length=16, stride=4)}
+    tasks = {"task": ClassificationTask(labels=("a", "b"), max_length=16, stride=4)}
     tasks = tasks if head == "task" else {}
     learner = make_learner(config, [] if tasks else ["masked_lm"], tasks).eval()
     small_bert.scatter(learner, 0.2, 0.1)

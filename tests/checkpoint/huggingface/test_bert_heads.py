@@ -16,11 +16,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load, make_learner, save
-from bertwright.config.task import HeadConfig, TaskConfig
+from bertwright.config.task import HeadConfig
 from bertwright.config.values import to_dict
 from bertwright.errors import DataError, IntegrityError
 from bertwright.models.bert.huggingface import scheme_of
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.tasks.texts.options import ClassificationTask
 from tests.checkpoint.conftest import CONFIG, assert_same, change, refused
 from tests.checkpoint.test_task_heads import IDS, ODD, TASKS, TYPES, change_task, saved, scores
 
@@ -151,7 +152,12 @@ def test_what_transformers_saves_loads_here(
     task = loaded.tasks[kind]
     dropout = expected.pop("dropout", 0.1) if "dropout" in expected else 0.1
     assert task.head == HeadConfig(dropout=dropout)
-    found = {key: getattr(task, key) for key in ("labels", "multi_label", "scheme")}
+    several = getattr(task.options, "multi_label", False)
+    found = {
+        "labels": task.labels,
+        "multi_label": several,
+        "scheme": getattr(task, "scheme", "none"),
+    }
     assert found == {"labels": (), "multi_label": False, "scheme": "none"} | expected
     assert task.kind == kind
     assert task.max_length == 17
@@ -251,7 +257,7 @@ def test_hostile_configurations_of_heads(classes: Path, key: str, value: Any, me
 
 def test_a_task_of_another_kind_than_the_model(tmp_path: Path) -> None:
     saved(tmp_path, {"classes": TASKS["classes"]})
-    change_task(tmp_path, kind="tagging")
+    change_task(tmp_path, kind="tagging", options={})
     refused(tmp_path, IntegrityError, r"is \['BertForSequenceC.* asks for BertForToken")
 
 
@@ -311,7 +317,7 @@ def test_a_real_bert() -> None:
         ours = loaded.learner.eval().encoder(Inputs(ids.flatten(), Sequences([40] * 3)))
     assert (theirs.last_hidden_state - ours.last.view(3, 40, -1)).abs().max() <= 1e-5
     assert (theirs.pooler_output - ours.pooled).abs().max() <= 1e-5
-    task = TaskConfig("classification", labels=("a", "b"))
+    task = ClassificationTask(labels=("a", "b"))
     tuned = load(folder, [], torch.Generator().manual_seed(1), tasks={"a": task})
     assert tuned.report.started == ("a",)
     weight = tuned.learner.objectives["a"].classifier.weight.detach()

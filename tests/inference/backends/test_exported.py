@@ -18,17 +18,20 @@ from bertwright.checkpoint.export.exported import Exported, Runtime
 from bertwright.checkpoint.export.write import export
 from bertwright.cli.app import run as run_verb
 from bertwright.config.serve import ServeConfig
-from bertwright.config.task import SimilarityConfig, TaskConfig
+from bertwright.config.task import TaskConfig
 from bertwright.data.batch import collate
 from bertwright.errors import ConfigError
 from bertwright.inference.backends import exported as backend
+from bertwright.tasks.choices.options import MultipleChoiceTask
+from bertwright.tasks.similarity.options import SimilarityTask
+from bertwright.tasks.span.options import SpanTask
+from bertwright.tasks.tagging.options import TaggingTask
+from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 from tests.small_bert import write_model
 
 TASKS = {
-    "mood": TaskConfig("classification", labels=("bad", "good"), max_length=12, stride=2),
-    "names": TaskConfig(
-        "tagging", labels=("O", "B-A", "I-A"), scheme="iob2", max_length=12, stride=2
-    ),
+    "mood": ClassificationTask(labels=("bad", "good"), max_length=12, stride=2),
+    "names": TaggingTask(labels=("O", "B-A", "I-A"), scheme="iob2", max_length=12, stride=2),
 }
 TEXTS = ["a b the c", "d", "e f, g h i j k l m n"]
 
@@ -111,14 +114,14 @@ def test_every_head_reads_what_a_runtime_computes(runtime: Runtime, tmp_path: Pa
     short: dict[str, Any] = {"max_length": 12, "stride": 2}
     inputs: dict[str, tuple[TaskConfig, list[Any]]] = {
         **{name: (task, TEXTS) for name, task in TASKS.items()},
-        "score": (TaskConfig("regression", **short), TEXTS),
-        "find": (TaskConfig("span", **short), [{"question": "a b", "context": "c d e f g h i j"}]),
+        "score": (RegressionTask(**short), TEXTS),
+        "find": (SpanTask(**short), [{"question": "a b", "context": "c d e f g h i j"}]),
         "choose": (
-            TaskConfig("multiple-choice", **short),
+            MultipleChoiceTask(**short),
             [{"text": "a b", "choices": ["c d", "e", "f g h"]}],
         ),
         "near": (
-            TaskConfig("similarity", similarity=SimilarityConfig(), **short),
+            SimilarityTask(**short),
             [("a b", "c d"), ("e", "f")],
         ),
     }

@@ -17,6 +17,7 @@ from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError, Interrupted
 from bertwright.recipes.compare import ladder, train, use
 from bertwright.recipes.finetune import run as finetuning
+from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.train.signals import Signals
 from tests.recipes.compare.conftest import write_labels, write_text
 
@@ -46,7 +47,9 @@ def task_of(folder: Path, train: int, dev: int) -> use.Task:
         str(write_labels(folder / f"{name}.tsv", count))
         for name, count in (("train", train), ("dev", dev))
     ]
-    return use.Task("classification", TaskFilesConfig(train=paths[0], dev=paths[1]))
+    return use.Task(
+        "classification", TaskFilesConfig(train=paths[0], dev=paths[1]), ClassificationOptions()
+    )
 
 
 def test_language_models_alone(corpus: Path, tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_all_seeds_and_fractions_are_evaluated_on_rows_that_none_trains_on(
 ) -> None:
     """Without a dev file and a test file."""
     labelled = write_labels(tmp_path / "labelled.tsv", 80)
-    task = use.Task("classification", TaskFilesConfig(train=str(labelled)))
+    task = use.Task("classification", TaskFilesConfig(train=str(labelled)), ClassificationOptions())
     setups = []
     set_up = finetuning.set_up
 
@@ -292,7 +295,10 @@ def test_a_whole_ladder(tmp_path: Path) -> None:
         for name, count in (("train", 60), ("dev", 20), ("test", 30))
     )
     task = use.Task(
-        "classification", TaskFilesConfig(train=str(train_file), dev=str(dev)), str(test)
+        "classification",
+        TaskFilesConfig(train=str(train_file), dev=str(dev)),
+        ClassificationOptions(),
+        str(test),
     )
     out = tmp_path / "out"
     results, _ = run(corpus, config_of(out, "ngram", "word2vec", fractions=(0.5, 1.0)), task)

@@ -24,6 +24,7 @@ from bertwright.models.word_vectors.config import Word2VecConfig
 from bertwright.recipes.finetune import defaults, rates
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
+from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.train.log import read_records
 from tests.recipes.task_files import write_files
 from tests.recipes.test_static_vectors import LSTM, write
@@ -194,7 +195,9 @@ def test_a_configuration_of_before_there_was_auto_trains_as_it_did(
         epochs=1.0,
         device="cpu",
     )
-    task = TaskSpec("task", "classification", TaskFilesConfig(str(train), str(dev)))
+    task = TaskSpec(
+        "task", "classification", TaskFilesConfig(str(train), str(dev)), ClassificationOptions()
+    )
     results = finetune([task], config, lambda line: None)
     assert results["settings"]["learning_rate"] == defaults.usual_rate(config, 32) == 1e-3
     assert (results["learning_rates"], results["baselines"]) == ([], {})
@@ -210,7 +213,7 @@ def learned(
     )
     files = TaskFilesConfig(str(train), changes.pop("dev", str(dev)))
     said: list[str] = []
-    task = TaskSpec("task", "classification", files)
+    task = TaskSpec("task", "classification", files, ClassificationOptions())
     return finetune([task], replace(config, **changes), said.append, overwrite=True), said
 
 
@@ -293,7 +296,12 @@ def test_several_rates_train_a_head_on_features(tmp_path: Path) -> None:
 
 def test_options_without_effect_are_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", MODELS["word2vec"])
-    task = TaskSpec("task", "classification", TaskFilesConfig(str(tmp_path / "train.tsv")))
+    task = TaskSpec(
+        "task",
+        "classification",
+        TaskFilesConfig(str(tmp_path / "train.tsv")),
+        ClassificationOptions(),
+    )
     rows = rows_of("classification", 60, 1)
     text = "".join(f"{text}\t{label}\n" for text, label in [("text", "label"), *rows])
     (tmp_path / "train.tsv").write_text(text)

@@ -17,6 +17,7 @@ from bertwright.labelled.examples import TextExample
 from bertwright.models.gpt.config import GptConfig
 from bertwright.nn.objective import Learner, Objective
 from bertwright.tasks.task_data import TaskData, make_batch
+from bertwright.tasks.texts.options import ClassificationTask, RegressionOptions, RegressionTask
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.log import read_records
 from tests import small_bert
@@ -32,7 +33,7 @@ SHAPE = GptConfig(
     max_position_embeddings=40,
 )
 LAST = HeadConfig(pooling="last", dropout=0.0)
-CLASSES = TaskConfig("classification", ("x", "y"), max_length=40, stride=8, head=LAST)
+CLASSES = ClassificationTask(labels=("x", "y"), max_length=40, stride=8, head=LAST)
 TEXTS = [TextExample("a b c", label="x"), TextExample("d", label="y"), TextExample("e f", "g", "x")]
 
 
@@ -92,7 +93,9 @@ def test_the_language_model_has_its_share_of_the_gradient(gpt: Path) -> None:
 
 
 def test_a_pair_in_both_orders_has_no_order(gpt: Path) -> None:
-    task = TaskConfig("regression", max_length=40, stride=8, both_orders=True, head=LAST)
+    task = RegressionTask(
+        max_length=40, stride=8, head=LAST, options=RegressionOptions(both_orders=True)
+    )
     learner = learner_of(gpt, task, 0).eval()
     pairs = [TextExample("a b c", "d e"), TextExample("d e", "a b c"), TextExample("a", "b")]
     data = TaskData("task", task, load_tokenizer(gpt), pairs)

@@ -29,10 +29,12 @@ from bertwright.recipes.finetune.training import TaskLoader
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from bertwright.tasks.batch import TaskBatch
-from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.catalogue import KINDS, kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
 from bertwright.tasks.predict import predict
+from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
 from bertwright.tasks.task_data import TaskData
+from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import read_records
@@ -194,7 +196,7 @@ def test_several_tasks_share_an_encoder(model: Path, tmp_path: Path) -> None:
     for name, kind in (("words", "classification"), ("tags", "tagging")):
         train, dev = write_files(tmp_path, kind)
         files = TaskFilesConfig(str(train), str(dev), weight=1.5 if name == "tags" else 1.0)
-        tasks.append(TaskSpec(name, kind, files))
+        tasks.append(TaskSpec(name, kind, files, KINDS[kind].options()))
     out = tmp_path / "run"
     config = FinetuneConfig(
         str(model), str(out), epochs=6.0, learning_rate=3e-3, batch_size=16, precision="fp32"
@@ -252,8 +254,9 @@ def test_a_new_head_predicts_the_mean_number(model: Path, tmp_path: Path) -> Non
 def test_rare_classes_weigh_more_if_asked(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     config = FinetuneConfig(str(model), "o")
-    files = TaskFilesConfig(str(train), str(dev), class_weights="balanced")
-    spec = TaskSpec("task", "classification", files)
+    files = TaskFilesConfig(str(train), str(dev))
+    options = ClassificationOptions(class_weights="balanced")
+    spec = TaskSpec("task", "classification", files, options)
     setup = set_up(spec, config, load_tokenizer(model), SPEC, lambda line: None)
     head = finetuning.new_learner(open_model(model), config, [setup], 1).objectives["task"]
     assert torch.equal(head.class_weights, setup.class_weights)
@@ -298,14 +301,14 @@ def test_one_label_that_some_texts_have_and_others_have_not_is_learned(
     results, _ = learn(model, out, "classification", train, train, multi_label=True, baselines=True)
     assert set(results["metrics"]) >= {"micro_f1", "exact_match"}
     (task,) = checkpoint.load(out).tasks.values()
-    assert (task.labels, task.multi_label) == (("x",), True)
+    assert (task.labels, task.options.multi_label) == (("x",), True)
 
 
 def test_a_run_does_not_take_the_place_of_its_model(model: Path, tmp_path: Path) -> None:
     train, dev = write_files(tmp_path, "classification")
     out = tmp_path / "run"
     learn(model, out, "classification", train, dev, epochs=1.0)
-    task = TaskSpec("task", "classification", TaskFilesConfig(str(train)))
+    task = TaskSpec("task", "classification", TaskFilesConfig(str(train)), ClassificationOptions())
     with pytest.raises(ConfigError, match="would take its place"):
         finetuning.finetune([task], FinetuneConfig(str(out), str(out)), print, overwrite=True)
     assert checkpoint.load(out).tasks
@@ -345,7 +348,7 @@ def test_an_interrupted_run_keeps_the_seeds_before_it(
     assert checkpoint.load(out).tasks
 
 
-CLASSES = TaskConfig("classification", labels=("x", "y"), max_length=40, stride=8)
+CLASSES = ClassificationTask(labels=("x", "y"), max_length=40, stride=8)
 
 
 def steps_of(
@@ -399,7 +402,9 @@ def test_ranks_share_steps_without_overlap_or_loss(model: Path, count: int, step
 
 
 def test_steps_count_sentences_where_documents_are_read(model: Path) -> None:
-    task = TaskConfig("tagging", labels=("O", "B"), max_length=40, stride=8, context="document")
+    task = TaggingTask(
+        labels=("O", "B"), max_length=40, stride=8, options=TaggingOptions(context="document")
+    )
     sizes = [1 + number % 12 for number in range(30)]
     examples = [
         TaggingExample(("a", "b"), ("O", "B"), number)
@@ -446,7 +451,7 @@ def test_it_shows_what_it_will_cost_and_how_far_it_is(
         str(model), str(tmp_path / "run"), epochs=2.5, seeds=2, batch_size=16, device="cpu"
     )
     calls: list[tuple[int, int | None]] = []
-    task = TaskSpec("task", kind, files)
+    task = TaskSpec("task", kind, files, KINDS[kind].options())
     finetuning.finetune([task], config, silent, on_progress=lambda *call: calls.append(call))
     done, totals = zip(*calls, strict=True)
     assert len({*totals}) == 1  # one bar, over all seeds

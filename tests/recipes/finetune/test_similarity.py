@@ -16,7 +16,6 @@ from bertwright.checkpoint.convert import convert
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError
 from bertwright.tasks.predictions import SimilarityPrediction
-from bertwright.tasks.similarity.kind import config_of
 from tests.recipes.task_files import LETTERS, write_model
 
 Row = dict[str, Any]
@@ -161,7 +160,7 @@ def test_learns_from_the_vectors_of_a_teacher(model: Path, tmp_path: Path) -> No
     texts = [row["anchor"] for row in rows]
     settings: dict[str, Any] = {"teacher": str(model), "random_start": True, "learning_rate": 3e-3}
     run = learn(model, tmp_path / "run", rows, epochs=8.0, **settings)
-    assert config_of(run.model.tasks["task"]).objective == "teacher"
+    assert run.model.tasks["task"].objective == "teacher"
     of_teacher, found = teacher.embed(texts), run.model.embed(texts)
     untrained = learn(model, tmp_path / "other", rows, random_start=True, epochs=1e-9)
 
@@ -182,7 +181,7 @@ def test_learns_from_the_scores_of_a_teacher(model: Path, tmp_path: Path) -> Non
         "regression", model=model, train=labelled, dev=labelled, out=tmp_path / "teacher", **quick
     )
     run = learn(model, tmp_path / "run", rows, teacher=str(tmp_path / "teacher"))
-    assert config_of(run.model.tasks["task"]).objective == "cosent"
+    assert run.model.tasks["task"].objective == "cosent"
     with pytest.raises(ConfigError, match="in-batch"):
         learn(model, tmp_path / "x", rows, teacher=str(model), objective="in-batch")
 

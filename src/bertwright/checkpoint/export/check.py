@@ -25,6 +25,7 @@ from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.head import Head
+from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LARGEST_DIFFERENCE = 1e-4
@@ -217,7 +218,7 @@ def _truncated(ids: list[int], longest: int) -> list[int]:
 
 def _same(a: Any, b: Any, task: TaskConfig | None) -> Any:
     """Return whether two outputs predict the same: for a text, each token or each label."""
-    if task is not None and task.multi_label:
+    if isinstance(task, ClassificationTask) and task.options.multi_label:
         return (a > 0) == (b > 0)
     return np.atleast_1d(a.argmax(-1) == b.argmax(-1))
 

@@ -19,6 +19,7 @@ from bertwright.checkpoint.sentence_transformers.folder import SETTINGS_FILE
 from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError
 from bertwright.storage.model_folder import CONFIG, read_json, short, write_json
+from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 
 _OLDER_KEY = "sbert_ce_default_activation_function"
 
@@ -39,12 +40,13 @@ def with_activation(task: TaskConfig, folder: Path, content: Mapping[str, Any]) 
     Raises:
         DataError: the function is not supported, or each text gets a prompt.
     """
-    if task.kind not in ("classification", "regression"):
+    if not isinstance(task, ClassificationTask | RegressionTask):
         return task
-    one_label, marked = task.kind == "regression", is_cross_encoder(folder, content)
-    if not marked:
-        sigmoid = one_label and content.get("problem_type") != "regression"
-        return replace(task, activation="sigmoid") if sigmoid else task
+    one_label = isinstance(task, RegressionTask)
+    if not is_cross_encoder(folder, content):
+        if isinstance(task, RegressionTask) and content.get("problem_type") != "regression":
+            return replace(task, activation="sigmoid")
+        return task
     settings = _settings(folder)
     prompts, default = settings.get("prompts"), settings.get("default_prompt_name")
     if default is not None and isinstance(prompts, dict) and prompts.get(default):
@@ -57,7 +59,9 @@ def with_activation(task: TaskConfig, folder: Path, content: Mapping[str, Any]) 
     if not name.startswith("torch."):
         last = "Sigmoid" if one_label else "Identity"
     if last == "Sigmoid":  # of several labels, each has a probability of its own
-        return replace(task, activation="sigmoid") if one_label else replace(task, multi_label=True)
+        if isinstance(task, RegressionTask):
+            return replace(task, activation="sigmoid")
+        return replace(task, options=replace(task.options, multi_label=True))
     if last != "Identity" and (one_label or last != "Softmax"):
         raise DataError(
             f"the 'activation_fn' of the cross-encoder {folder} is {short(name)}; expected Sigmoid "
@@ -68,7 +72,12 @@ def with_activation(task: TaskConfig, folder: Path, content: Mapping[str, Any]) 
 
 def mark(folder: Path, tasks: Iterable[TaskConfig]) -> None:
     """Mark a folder as a cross-encoder in its `config.json`, with the function of its only task."""
-    sigmoid = any(task.activation == "sigmoid" or task.multi_label for task in tasks)
+    sigmoid = any(
+        task.activation == "sigmoid"
+        if isinstance(task, RegressionTask)
+        else isinstance(task, ClassificationTask) and task.options.multi_label
+        for task in tasks
+    )
     name = "activation.Sigmoid" if sigmoid else "linear.Identity"
     path = folder / CONFIG
     key = {"sentence_transformers": {"activation_fn": f"torch.nn.modules.{name}"}}

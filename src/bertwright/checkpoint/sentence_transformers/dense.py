@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.config.task import Activation, DenseConfig
 from bertwright.errors import DataError, IntegrityError
 from bertwright.storage import model_folder, pickled
 from bertwright.storage.model_folder import (
@@ -30,6 +29,7 @@ from bertwright.storage.model_folder import (
     write_json,
     wrong,
 )
+from bertwright.tasks.similarity.options import Activation, DenseConfig
 
 LARGEST = 1 << 16
 """The maximum width of a vector. Six layers of a BERT Large with six poolings have about 37,000."""

@@ -16,7 +16,8 @@ from bertwright.checkpoint.sentence_transformers.folder import (
 from bertwright.config.task import TaskConfig
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.tasks.catalogue import kind_of
-from bertwright.tasks.similarity.kind import SimilarityHead, config_of
+from bertwright.tasks.similarity.kind import SimilarityHead
+from bertwright.tasks.similarity.options import SimilarityTask
 
 
 def write(
@@ -40,24 +41,24 @@ def write(
     if name is None:
         return
     task, head = tasks[name], heads[name]
-    config = config_of(task)
+    assert isinstance(task, SimilarityTask)
     layers = _dense_layers(task, head)
     defaults = EmbeddingDefaults(
         pooling=task.head.pooling,
-        normalize=config.normalize,
+        normalize=task.normalize,
         max_length=task.max_length,
-        prompts=dict(config.prompts),
-        default_prompt_name=config.default_prompt,
+        prompts=dict(task.prompts),
+        default_prompt_name=task.default_prompt,
         dense=tuple(layer.dense for layer in layers),
-        dimensions=config.dimensions,
+        dimensions=task.dimensions,
     )
     write_defaults(folder, defaults, spec.width, layers)
 
 
-def _dense_layers(task: TaskConfig, head: nn.Module) -> list[DenseLayer]:
+def _dense_layers(task: SimilarityTask, head: nn.Module) -> list[DenseLayer]:
     assert isinstance(head, SimilarityHead)
     layers = []
-    for config, layer in zip(config_of(task).dense, head.dense, strict=True):
+    for config, layer in zip(task.dense, head.dense, strict=True):
         assert isinstance(layer, nn.Linear)
         weight = layer.weight.detach().cpu().clone()
         bias = layer.bias.detach().cpu().clone() if config.bias else None

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from bertwright.arrays import Float32s
-from bertwright.config.task import Form, SimilarityConfig, TaskConfig
+from bertwright.config.task import Form
 from bertwright.inference.files.predictions import evaluated
 from bertwright.inference.model import Model
 from bertwright.inference.vectors.embed import normalized
@@ -27,6 +27,7 @@ from bertwright.rows.bad_rows import BadRows
 from bertwright.rows.read import MemoryRows
 from bertwright.tasks.predictions import SimilarityPrediction
 from bertwright.tasks.similarity.kind import SimilarityKind, compare
+from bertwright.tasks.similarity.options import SimilarityTask
 
 
 def evaluate_vectors(
@@ -52,14 +53,14 @@ def evaluate_vectors(
     read = read_examples(path, PAIRS, columns, options)
     read = replace(read, examples=read.of_part("test", "dev"))
     examples = cast(Sequence[SimilarityExample], read.examples)
-    task = SimilarityKind().evaluated(TaskConfig("similarity"), examples)
+    task = SimilarityKind().evaluated(SimilarityTask(), examples)
     predictions = predict_pairs(model, task, examples, on_progress)
     found = evaluated(task, read, path, predictions, intervals=intervals, main=main)
     return {"model": model.runner.name, "task": "similarity", **found}
 
 
 def predict_pairs(
-    model: Model, task: TaskConfig, examples: Sequence[Any], on_progress: OnProgress = silent
+    model: Model, task: SimilarityTask, examples: Sequence[Any], on_progress: OnProgress = silent
 ) -> list[SimilarityPrediction]:
     """Return the similarity of each pair by the vectors that `embed` returns.
 
@@ -69,7 +70,7 @@ def predict_pairs(
         examples: the pairs.
         on_progress: called with the number of tokens done.
     """
-    prompts = SimilarityConfig(prompts=tuple(model.prompts.items()))
+    prompts = SimilarityTask(prompts=tuple(model.prompts.items()))
     embedder = model.embedder()
     first = list(dict.fromkeys(each.text for each in examples))
     others = list(dict.fromkeys(t for each in examples for t in (each.text2, *each.negatives)))

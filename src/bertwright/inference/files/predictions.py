@@ -31,8 +31,10 @@ from bertwright.rows.bad_rows import BadRows, Skipped
 from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import evaluate
+from bertwright.tasks.generation.options import GenerationTask
 from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
+from bertwright.tasks.span.options import SpanTask
 from bertwright.tasks.task_data import TaskData, task_parts
 from bertwright.train.hardware import choose_precision
 
@@ -122,11 +124,11 @@ def with_bleu_tokenizer(task: TaskConfig, wanted: BleuTokenize | None) -> TaskCo
     """
     if wanted is None:
         return task
-    if not kind_of(task.kind).generates:
+    if not isinstance(task, GenerationTask):
         raise ConfigError(
             f"--bleu-tokenize is for generation; the kind of this task is {task.kind}"
         )
-    return replace(task, bleu_tokenize=wanted)
+    return replace(task, options=replace(task.options, bleu_tokenize=wanted))
 
 
 def evaluated(
@@ -262,13 +264,13 @@ def with_threshold(
         ConfigError: the threshold is not a number, or the task is not a span task.
     """
     if threshold is not None:
-        if task.kind != "span" or math.isnan(threshold):
+        if not isinstance(task, SpanTask) or math.isnan(threshold):
             raise ConfigError(
                 f"--null-threshold is {threshold:g}, of a {task.kind} task; expected a number, or "
                 "inf for always an answer, of a span task"
             )
         return replace(task, unanswerable=threshold < math.inf, null_threshold=threshold), []
-    if task.unanswerable or not no_answers:
+    if not isinstance(task, SpanTask) or task.unanswerable or not no_answers:
         return task, []
     if task.unanswerable is None:
         return replace(task, unanswerable=True), [
@@ -286,9 +288,8 @@ def reading(task: TaskConfig, bad_rows: BadRows, form: Form | None = None) -> Re
     return ReadOptions(
         format=form,
         labels=task.labels or None,
-        multi_label=task.multi_label,
         hint=Columns(task.text_column, task.text2_column, task.label_column),
-        as_scheme=task.scheme,
         bad_rows=bad_rows,
         wrong_answers="keep",
+        **task.reading(),
     )

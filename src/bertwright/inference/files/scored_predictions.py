@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bertwright.config.task import BleuTokenize, TaskConfig
+from bertwright.config.task import BleuTokenize
 from bertwright.errors import DataError, shorten
 from bertwright.inference.files.predictions import evaluated, with_bleu_tokenizer
 from bertwright.labelled.columns import Columns
@@ -22,7 +22,7 @@ from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.rows.bad_rows import BadRowLog
 from bertwright.rows.read import open_rows, read_table
-from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.catalogue import KINDS, kind_of
 from bertwright.tasks.kind import Kind, check_count
 from bertwright.tasks.predictions import Prediction, TextPrediction
 
@@ -54,14 +54,14 @@ def evaluate_predictions(
         parsed = _rows(predictions, record, read)
     names = {name for each in parsed if isinstance(each, TextPrediction) for name in each.scores}
     names.update(labels_of(read.examples))
-    labels = tuple(sorted(names)) if record.needs_labels else ()
-    task = TaskConfig(kind, labels, scheme=read.scheme, unanswerable=read.unanswerable)
+    labels = tuple(sorted(names)) if record.task_class.needs_labels else ()
+    task = record.make_task(KINDS[kind].options(), read, read.examples, labels=labels)
     task = record.evaluated(with_bleu_tokenizer(task, bleu_tokenize), read.examples)
     figures = evaluated(task, read, data, parsed, intervals=intervals, main=main)
     return {**figures, "model": Path(predictions).name, "task": kind, "calibration": None}
 
 
-def _rows(path: str, kind: Kind[Any, Any, Any], read: Read) -> list[Prediction]:
+def _rows(path: str, kind: Kind[Any, Any, Any, Any], read: Read) -> list[Prediction]:
     """Read predictions from a column of a table, a row for each example."""
     log = BadRowLog(path)
     table = read_table(open_rows(Path(path)), (), log)

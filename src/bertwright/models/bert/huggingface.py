@@ -37,9 +37,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from bertwright.config.task import HeadConfig, Scheme, TaskConfig
+from bertwright.config.task import Scheme, TaskConfig
 from bertwright.config.values import to_dict
-from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.layout import Layout
 from bertwright.storage.model_folder import check_settings, wrong
@@ -312,7 +311,7 @@ class BertLayout(Layout[BertConfig]):
         reads_last = task_class.of_tokens and task.head.layers == "last"
         if task.head.layers is not None and not reads_last:
             return None
-        if task.kind == "classification" and not task.multi_label and task.num_scores == 1:
+        if task.problem_type == "single_label_classification" and task.num_scores == 1:
             return None  # for transformers, a single label means regression
         return self.classes + task_class.name
 
@@ -325,17 +324,15 @@ class BertLayout(Layout[BertConfig]):
             labels = task.labels or tuple(f"LABEL_{n}" for n in range(task.num_scores))
             keys["id2label"] = {str(number): label for number, label in enumerate(labels)}
             keys["label2id"] = {label: number for number, label in enumerate(labels)}
-        if task.kind == "regression" and task.activation == "identity":
-            keys["problem_type"] = "regression"
-        elif task.kind == "classification":
-            several = "multi" if task.multi_label else "single"
-            keys["problem_type"] = f"{several}_label_classification"
+        if task.problem_type is not None:
+            keys["problem_type"] = task.problem_type
         return keys
 
     def derived_task(
         self, content: Mapping[str, Any], config: BertConfig, path: Path
-    ) -> TaskConfig | None:
-        """Return the task of a model that transformers saved; None if we have no such task.
+    ) -> dict[str, Any] | None:
+        """Return the task of a model that transformers saved, with the keys of `task.json`; None if
+        we have no such task.
 
         Args:
             content: the content of its `config.json`.
@@ -364,19 +361,21 @@ class BertLayout(Layout[BertConfig]):
         if kind == "span":
             length = min(_SPAN_LENGTH, length)
             stride = min(_SPAN_STRIDE, length // 2)
-        try:
-            return TaskConfig(
-                kind=kind,
-                labels=labels,
-                multi_label=multi_label,
-                scheme=scheme,
-                unanswerable=None if kind == "span" else False,
-                max_length=length,
-                stride=stride,
-                head=HeadConfig(dropout=self._dropout(kind, content, config, path)),
-            )
-        except ConfigError as error:
-            raise DataError(f"{path}: {error}") from error
+        task: dict[str, Any] = {
+            "kind": kind,
+            "max_length": length,
+            "stride": stride,
+            "head": {"dropout": self._dropout(kind, content, config, path)},
+        }
+        if labels:
+            task["labels"] = labels
+        if multi_label:
+            task["options"] = {"multi_label": True}
+        if scheme != "none":
+            task["scheme"] = scheme
+        if kind == "span":
+            task["unanswerable"] = None
+        return task
 
     def _kind(self, architectures: Any) -> str | None:
         """Return the kind of task of an architecture; None if there is none.

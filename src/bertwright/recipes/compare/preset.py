@@ -24,6 +24,7 @@ from bertwright.recipes.compare.text import WRITTEN, held_out_documents
 from bertwright.recipes.compare.use import Task
 from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs
 from bertwright.recipes.quickstart.task import TooFewPackages, write_labelled
+from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.text.corpus.read import read_documents
 from bertwright.text.corpus.report import CorpusReport
 
@@ -84,7 +85,7 @@ def python_docs(
     task = None
     if made["train"] is not None:
         train, test = (str(folder / "task" / made[name]) for name in ("train", "test"))
-        task = Task("classification", TaskFilesConfig(train=train), test)
+        task = Task("classification", TaskFilesConfig(train=train), ClassificationOptions(), test)
     return Preset([str(text)], config, WRITTEN, task)
 
 

@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from bertwright.atomic import sha256_file
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig, label_map
-from bertwright.config.task import TaskConfig
+from bertwright.config.task import TaskConfig, TaskOptions
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.files.pairs import predict_pairs
 from bertwright.inference.files.predictions import evaluate_file
@@ -48,6 +48,7 @@ from bertwright.recipes.finetune.setup import (
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, evaluate, metrics_of
 from bertwright.tasks.predict import predict
+from bertwright.tasks.similarity.options import SimilarityTask
 from bertwright.tasks.task_data import TaskData
 from bertwright.train.hardware import choose_precision
 
@@ -76,6 +77,7 @@ class Task:
 
     kind: str
     files: TaskFilesConfig
+    options: TaskOptions
     test: str | None = None
     """The labelled file that is evaluated once, at the end."""
 
@@ -130,19 +132,18 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
         ConfigError: there is no training file, the task does not have the metric, or test and dev
             have no metric in common.
     """
-    kind, files = kind_of(task.kind), task.files
+    kind, files, options = kind_of(task.kind), task.files, task.options
     if not files.train:
         raise ConfigError("the task of a comparison needs --train, a labelled file")
-    kind.check_packages(files)
-    split = read_split(kind, files, config.seed, say)
+    kind.check_packages(options)
+    split = read_split(kind, files, options, config.seed, say)
     read, labels = split.read, split.labels
     test = None
     if task.test is not None:
         as_train = replace(files, dev_text=None, dev_text2=None, dev_label=None)
-        test = read_labelled(task.test, kind, as_train, say, read, labels).of_part("test", "dev")
-    made = TaskConfig(
-        kind=kind.name, labels=labels, multi_label=files.multi_label, scheme=read.scheme
-    )
+        test_read = read_labelled(task.test, kind, as_train, options, say, read, labels)
+        test = test_read.of_part("test", "dev")
+    made: TaskConfig = kind.make_task(options, read, split.train, labels=labels)
     made = kind.evaluated(made, split.dev)
     names = metrics_of(made)
     if test is not None and metrics_of(kind.evaluated(made, test)) != names:
@@ -159,6 +160,7 @@ def read_task(task: Task, config: CompareConfig, say: Callable[[str], None]) -> 
         if path is not None
     }
     settings = {k: v for k, v in values.to_dict(files).items() if k not in paths}
+    settings |= values.to_dict(options)
     return Labelled(
         task=task,
         split=split,
@@ -295,7 +297,7 @@ class Fits:
             evaluate(
                 labelled.config,
                 examples,
-                predict_pairs(model, labelled.config, examples),
+                predict_pairs(model, cast(SimilarityTask, labelled.config), examples),
                 main=metric,
                 worst=0,
             )
@@ -329,7 +331,13 @@ class Fits:
     def _spec(self, examples: int, dev: int) -> TaskSpec:
         task, split = self.labelled.task, self.labelled.split
         return TaskSpec(
-            "task", task.kind, task.files, split=split, most_train=examples, most_dev=dev
+            "task",
+            task.kind,
+            task.files,
+            task.options,
+            split=split,
+            most_train=examples,
+            most_dev=dev,
         )
 
     def _settings(self, way: Way, out: Path) -> FinetuneConfig:

@@ -55,7 +55,7 @@ def is_fitted(config: FinetuneConfig, tasks: Sequence[TaskSpec]) -> bool:
         and not config.hidden_size
         and not (config.layers or "").startswith("mix")
         and all(
-            kind_of(task.kind).linear and not task.files.crf and task.files.merge == "mean"
+            kind_of(task.kind).linear and kind_of(task.kind).is_linear(task.options)
             for task in tasks
         )
     )

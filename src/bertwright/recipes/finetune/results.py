@@ -13,7 +13,6 @@ from typing import Any
 from bertwright.atomic import atomic_folder, write_manifest
 from bertwright.checkpoint import checkpoint, find
 from bertwright.checkpoint.opened import Opened
-from bertwright.checkpoint.task_heads import task_content
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.labelled.examples import (
@@ -33,6 +32,7 @@ from bertwright.report.card import card
 from bertwright.report.verdict import PREDICTIONS, RESULTS
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import Evaluation, evaluate
+from bertwright.tasks.span.options import SpanTask
 
 TASKS = "tasks.toml"
 MOST_EXAMPLES, MOST_CHARACTERS = 3, 300
@@ -49,12 +49,24 @@ def settings(tasks: Sequence[TaskSpec], config: FinetuneConfig) -> dict[str, Any
     if len(tasks) > 1:
         return {**values.to_dict(config), "tasks": str(Path(config.out) / TASKS)}
     (task,) = tasks
-    return {"name": task.name, **values.to_dict(config), **values.to_dict(task.files)}
+    return {
+        "name": task.name,
+        **values.to_dict(config),
+        **values.to_dict(task.files),
+        **values.to_dict(task.options),
+    }
 
 
 def write_tasks(run: Path, tasks: Sequence[TaskSpec]) -> None:
     """Write the file for `bertwright finetune multitask --tasks`, with a section for each task."""
-    sections = {task.name: {"kind": task.kind, **values.to_dict(task.files)} for task in tasks}
+    sections = {
+        task.name: {
+            "kind": task.kind,
+            **values.to_dict(task.files),
+            **values.to_dict(task.options),
+        }
+        for task in tasks
+    }
     (run / TASKS).write_text(values.to_toml(sections), encoding="utf-8")
 
 
@@ -84,7 +96,11 @@ def figures(
     by_task = {
         setup.task_name: shared
         | _of_task(setup, runs, diverged, best, baselines.get(setup.task_name, {}), depth)
-        | {"settings": values.to_dict(config) | values.to_dict(setup.files)}
+        | {
+            "settings": values.to_dict(config)
+            | values.to_dict(setup.files)
+            | values.to_dict(setup.options)
+        }
         for setup in setups
     }
     if len(setups) == 1:
@@ -212,11 +228,11 @@ def _of_task(
         some = _seeds(diverged, len(runs) + len(diverged))
         warnings.append(f"{some} diverged and in no figure: lower --learning-rate")
     whole["fit"] = best.fits.get(name, {})
-    if not kind_of(task.kind).vectors:
+    if isinstance(task, SpanTask):
         whole["tuned"] = {"null_threshold": task.null_threshold} if task.unanswerable else {}
     return {
         "name": name,
-        "task": task_content(task),
+        "task": values.to_dict(task),
         "data": setup.facts,
         "seeds": seeds,
         "diverged": list(diverged),

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from bertwright.arrays import Int64s
@@ -23,8 +22,8 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.config.task import (
     HeadConfig,
     Layers,
-    SimilarityConfig,
     TaskConfig,
+    TaskOptions,
 )
 from bertwright.data.randomness import make_key, permutation
 from bertwright.errors import ConfigError, DataError
@@ -41,12 +40,12 @@ from bertwright.labelled.file import Read
 from bertwright.labelled.look import options_of
 from bertwright.labelled.read import read_examples
 from bertwright.nn.encoder import EncoderSpec
-from bertwright.recipes.finetune.corpus_pairs import corpus_rows
 from bertwright.recipes.finetune.teacher import teach
 from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, metrics_of
 from bertwright.tasks.kind import Kind
+from bertwright.tasks.similarity.options import SimilarityOptions, SimilarityTask
 from bertwright.tasks.task_data import TaskData
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.file_words import coverage
@@ -54,10 +53,8 @@ from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 HELD_OUT = 0.1
 """The fraction of the training file that becomes dev if no dev file is given."""
-LENGTH, DOCUMENT_LENGTH = 512, 256
-"""The default numbers of tokens of a window: `LENGTH` for a model without a maximum length, and
-`DOCUMENT_LENGTH` for a context of whole documents.
-"""
+LENGTH = 512
+"""The default number of tokens of a window for a model without a maximum length."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +71,12 @@ class Split:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """The name, kind and files of a task."""
+    """The name, kind, files and options of a task."""
 
     name: str
     kind: str
     files: TaskFilesConfig
+    options: TaskOptions
     train: MemoryRows | None = None
     """Rows in memory, in place of the training file."""
     dev: MemoryRows | None = None
@@ -99,6 +97,8 @@ class TaskSetup:
     task_name: str
     task: TaskConfig
     files: TaskFilesConfig
+    options: TaskOptions
+    """The options as they were given; those of `task` are what became of them."""
     train: TaskData
     dev: TaskData
     class_weights: Tensor | None
@@ -138,19 +138,15 @@ def set_up(
             task.
     """
     trained = encoder.max_length if trained is None else trained
-    name, kind, files = spec.name, kind_of(spec.kind), spec.files
-    kind.check_packages(files)  # a missing package is an error now, not after an epoch
-    if files.corpus:
-        if not kind.vectors:
-            raise ConfigError(f"corpus is for similarity; a {kind.name} task needs --train")
-        if files.train:
-            raise ConfigError("train and corpus are both given; leave one of them out")
-        spec = replace(spec, train=corpus_rows(files, say))
-        assert spec.train is not None
-        files = replace(files, train=spec.train.name)
+    name, kind, files, options = spec.name, kind_of(spec.kind), spec.files, spec.options
+    kind.check_packages(options)  # a missing package is an error now, not after an epoch
+    rows = kind.rows(files, options, say)
+    if rows is not None:
+        spec = replace(spec, train=rows)
+        files = replace(files, train=rows.name)
     if not files.train:
         raise ConfigError(f"{name}: missing key 'train', the labelled file to train on")
-    split = spec.split or read_split(kind, files, config.seed, say, spec.train, spec.dev)
+    split = spec.split or read_split(kind, files, options, config.seed, say, spec.train, spec.dev)
     read, dev_read, labels, train, dev = (
         split.read,
         split.dev_read,
@@ -168,24 +164,22 @@ def set_up(
     train = draw(train, spec.most_train, config.seed)
     dev = draw(dev, spec.most_dev, config.seed)
     framing = tokenizer.framing
-    task = _task(kind, files, config, read, labels, train, encoder, trained, framing)
+    task = _task(kind, files, options, config, read, labels, train, encoder, trained, framing)
     if fitted is not None:
-        head = _fitted_head(kind, files, config, fitted, read.columns.text2, encoder, tokenizer)
+        head = _fitted_head(kind, options, config, fitted, read.columns.text2, encoder, tokenizer)
         task = replace(task, head=head)
-    if kind.vectors:
+    if isinstance(task, SimilarityTask):
         task = _with_vectors(task, files, config, encoder, tokenizer, vectors)
-    if files.teacher is not None:
-        if not kind.vectors:
-            raise ConfigError(f"teacher is for similarity, and this is a {kind.name} task")
+    if isinstance(options, SimilarityOptions) and options.teacher is not None:
         pairs = cast(list[SimilarityExample], train)
-        taught, has_vectors = teach(pairs, files.teacher, config.device, say)
+        taught, has_vectors = teach(pairs, options.teacher, config.device, say)
         train = list(taught)
-        if has_vectors and files.objective != "auto":
+        if has_vectors and options.objective != "auto":
             raise ConfigError(
-                f"objective is {files.objective}, but the teacher's vectors are learned; leave it "
-                "out, or pass a teacher that scores pairs"
+                f"objective is {options.objective}, but the teacher's vectors are learned; leave "
+                "it out, or pass a teacher that scores pairs"
             )
-    task, train, notes = kind.prepare(task, files, train)
+    task, train, notes = kind.prepare(task, train)
     for note in notes:
         say(f"{name}: {note}")
     task = kind.evaluated(task, dev)
@@ -194,7 +188,7 @@ def set_up(
             f"{config.model} was trained on {trained} tokens at once: what it reads of windows of "
             f"{task.max_length} beyond these is learned from this data alone"
         )
-    weights = _class_weights(task, train) if files.class_weights == "balanced" else None
+    weights = kind.class_weights(task, train)
     if files.metric is not None:
         check_main(metrics_of(task), files.metric)
     warnings += [*read.warnings, *(dev_read.warnings if files.dev else [])]
@@ -202,6 +196,7 @@ def set_up(
         task_name=name,
         task=task,
         files=files,
+        options=options,
         train=TaskData(name, task, tokenizer, train),
         dev=TaskData(name, task, tokenizer, dev),
         class_weights=weights,
@@ -225,8 +220,9 @@ def set_up(
 
 
 def read_split(
-    kind: Kind[Any, Any, Any],
+    kind: Kind[Any, Any, Any, Any],
     files: TaskFilesConfig,
+    options: TaskOptions,
     seed: int,
     say: Callable[[str], None],
     train: MemoryRows | None = None,
@@ -238,6 +234,7 @@ def read_split(
     Args:
         kind: the kind of task.
         files: the paths of the files, and how they are read.
+        options: the options of the kind.
         seed: the seed of the examples that are held out.
         say: prints a line.
         train: rows in memory, in place of the training file.
@@ -246,7 +243,7 @@ def read_split(
     Raises:
         DataError: a file cannot be read, or has only one label or too few examples.
     """
-    read = read_labelled(train or files.train, kind, files, say)
+    read = read_labelled(train or files.train, kind, files, options, say)
     examples = read.of_part("train")
     own_dev: list[Example] = []
     if files.dev is None and len(examples) < len(read.examples) and "dev" in read.parts.values():
@@ -256,7 +253,7 @@ def read_split(
         return Split(read, read, labels, examples, own_dev)
     if files.dev is None:
         return Split(read, read, labels, *hold_out(examples, kind, seed))
-    dev_read = read_labelled(dev or files.dev, kind, files, say, like=read, labels=labels)
+    dev_read = read_labelled(dev or files.dev, kind, files, options, say, like=read, labels=labels)
     return Split(read, dev_read, labels, examples, dev_read.of_part("dev", "test"))
 
 
@@ -272,7 +269,7 @@ def draw(examples: list[Example], most: int | None, seed: int) -> list[Example]:
 
 
 def hold_out(
-    examples: Sequence[Example], kind: Kind[Any, Any, Any], seed: int
+    examples: Sequence[Example], kind: Kind[Any, Any, Any, Any], seed: int
 ) -> tuple[list[Example], list[Example]]:
     """Split examples into training and dev examples.
 
@@ -320,8 +317,9 @@ def _about_a_tenth(sizes: Int64s, seed: int) -> list[int]:
 
 def read_labelled(
     path: str | MemoryRows,
-    kind: Kind[Any, Any, Any],
+    kind: Kind[Any, Any, Any, Any],
     files: TaskFilesConfig,
+    options: TaskOptions,
     say: Callable[[str], None],
     like: Read | None = None,
     labels: Sequence[str] = (),
@@ -332,16 +330,16 @@ def read_labelled(
     used, and `labels` are its labels. In dev, answers that are not at their offsets are kept,
     because only their texts are compared.
     """
-    options = options_of(files)
+    reading = options_of(files, options)
     if like is not None:
-        options = replace(
-            options,
+        reading = replace(
+            reading,
             labels=labels or None,
             as_scheme=like.scheme,
             hint=like.columns,
-            wrong_answers="keep" if files.wrong_answers == "skip" else files.wrong_answers,
+            wrong_answers="keep" if reading.wrong_answers == "skip" else reading.wrong_answers,
         )
-    columns = make_columns(files.text, files.text2, files.label, files.negatives)
+    columns = make_columns(files.text, files.text2, files.label, options.more_columns)
     if like is not None:
         columns = make_columns(
             files.dev_text or files.text,
@@ -349,7 +347,7 @@ def read_labelled(
             files.dev_label or files.label,
         )
     try:
-        read = read_examples(path, kind.reader, columns, options)
+        read = read_examples(path, kind.reader, columns, reading)
     except DataError as error:
         if like is None or not error.options:
             raise
@@ -376,8 +374,9 @@ def _facts(path: str, read: Read, examples: int) -> dict[str, Any]:
 
 
 def _task(
-    kind: Kind[Any, Any, Any],
+    kind: Kind[Any, Any, Any, Any],
     files: TaskFilesConfig,
+    options: TaskOptions,
     config: FinetuneConfig,
     read: Read,
     labels: tuple[str, ...],
@@ -386,28 +385,17 @@ def _task(
     trained: int | None,
     framing: Framing,
 ) -> TaskConfig:
-    usual, longest = LENGTH, encoder.max_length
-    if kind.usual_length is not None:
-        usual = kind.usual_length
-    elif files.context == "document":
-        usual = DOCUMENT_LENGTH
-    elif trained is not None:
-        usual = trained
+    usual, longest = kind.usual_length(options) or trained or LENGTH, encoder.max_length
     length = files.max_length or min(usual, trained or usual)
     if longest is not None and length > longest:
         raise ConfigError(
             f"max_length is {length}, but {config.model} has positions for {longest}; "
             "pass less: what is longer is read in windows"
         )
-    if files.both_orders and read.columns.text2 is None:
-        raise ConfigError(
-            f"both_orders is for pairs, and {files.train} has one text a row; leave it out, or "
-            "name the second text with --text2"
-        )
-    stride, target = files.stride, files.max_target_tokens
+    stride = files.stride
     if stride is None:
         stride = min(kind.usual_stride, length // 3)
-    head = HeadConfig(crf=files.crf, dropout=config.dropout, hidden_size=config.hidden_size)
+    head = HeadConfig(dropout=config.dropout, hidden_size=config.hidden_size)
     network, pooling = config.network, config.pooling
     if config.transfer == "features" or network != "linear" or pooling is not None:
         layers = config.layers or "last"
@@ -417,31 +405,25 @@ def _task(
     reads_tokens = kind.scores_tokens or head.pooling in ("cls", "last")
     if not reads_tokens or not encoder.averages_begin:
         head = replace(head, frame=frame_of(encoder, framing))  # as `embed` averages
-    return TaskConfig(
-        kind=kind.name,
+    task: TaskConfig = kind.make_task(
+        options,
+        read,
+        train,
         labels=labels,
-        multi_label=files.multi_label,
-        scheme=read.scheme,
         max_length=length,
         stride=stride,
         max_windows=1 if files.truncate or kind.generates or kind.vectors else files.max_windows,
-        both_orders=files.both_orders,
-        merge=files.merge,
-        context=files.context,
-        unanswerable=any(getattr(e, "answers", None) == () for e in train),
-        max_answer_tokens=files.max_answer_tokens,
-        max_target_tokens=min(128, length // 2) if target is None else target,
-        bleu_tokenize=files.bleu_tokenize,
         text_column=read.columns.text,
         text2_column=read.columns.text2,
         label_column=read.columns.label,
         head=head,
     )
+    return task
 
 
 def _fitted_head(
-    kind: Kind[Any, Any, Any],
-    files: TaskFilesConfig,
+    kind: Kind[Any, Any, Any, Any],
+    options: TaskOptions,
     config: FinetuneConfig,
     layers: Layers,
     text2: str | None,
@@ -457,7 +439,7 @@ def _fitted_head(
     if kind.scores_tokens:
         return HeadConfig(layers=layers, dropout=config.dropout)
     skips = not encoder.averages_unknown and tokenizer.file_words is None
-    reads_one_by_one = encoder.segments == 1 and not encoder.pooled and not files.both_orders
+    reads_one_by_one = encoder.segments == 1 and not encoder.pooled and kind.compares(options)
     return HeadConfig(
         layers=layers,
         pooling=config.pooling or "mean",
@@ -469,13 +451,13 @@ def _fitted_head(
 
 
 def _with_vectors(
-    task: TaskConfig,
+    task: SimilarityTask,
     files: TaskFilesConfig,
     config: FinetuneConfig,
     encoder: EncoderSpec,
     tokenizer: Tokenizer,
     known: EmbeddingDefaults | None,
-) -> TaskConfig:
+) -> SimilarityTask:
     """Return the task with a head that makes vectors.
 
     The vectors are made according to the settings of the model's folder (`known`). Without such
@@ -501,10 +483,10 @@ def _with_vectors(
         unknown=tokenizer.unk_id if skips else None,
         dropout=config.dropout,
     )
-    made = SimilarityConfig()
     if known is not None:
         same = pooling == known.pooling
-        made = SimilarityConfig(
+        task = replace(
+            task,
             normalize=known.normalize,
             prompts=tuple(known.prompts.items()),
             default_prompt=known.default_prompt_name,
@@ -515,14 +497,14 @@ def _with_vectors(
     if known is not None and files.max_length is None:
         length = min(length, known.max_length or length)
     stride = min(task.stride, length // 3)
-    return replace(task, head=head, similarity=made, max_length=length, stride=stride)
+    return replace(task, head=head, max_length=length, stride=stride)
 
 
 MANY_EXAMPLES = 20
 """If the labels of this many examples or more all differ, the label column is taken to be wrong."""
 
 
-def find_labels(kind: Kind[Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
+def find_labels(kind: Kind[Any, Any, Any, Any], read: Read, path: str) -> tuple[str, ...]:
     """Return the labels of the training examples.
 
     If the file has a column of 0 or 1 for each class, they are in its order. The tag O is always
@@ -534,7 +516,7 @@ def find_labels(kind: Kind[Any, Any, Any], read: Read, path: str) -> tuple[str, 
     train = read.examples
     labels = read.classes or labels_of(train)
     has_none = any(isinstance(e, TextExample) and e.label == () for e in train)  # multi-label
-    if kind.needs_labels and len(labels) + has_none < 2:
+    if kind.task_class.needs_labels and len(labels) + has_none < 2:
         raise DataError(
             f"{path} has one label only, {labels[0]!r}: there is nothing to train on; "
             "is --label the right column?"
@@ -551,30 +533,8 @@ def find_labels(kind: Kind[Any, Any, Any], read: Read, path: str) -> tuple[str, 
     return labels
 
 
-def _class_weights(task: TaskConfig, train: Sequence[Example]) -> Tensor:
-    """Return a weight for each label, `[C]`, which is proportional to the inverse of its frequency.
-
-    The weights have a mean of 1 over the training file, so that the scale of the loss stays the
-    same. For multi-label tasks, each example counts for all classes.
-
-    Raises:
-        ConfigError: the task has no classes, or a CRF.
-    """
-    if not task.labels:
-        raise ConfigError(f"a {task.kind} task has no classes: leave class weights out")
-    if task.head.crf:
-        raise ConfigError(
-            "a crf scores the tags of a sentence together, so a tag has no weight of its own: "
-            "leave out the class weights or the crf"
-        )
-    counts = Counter(label for example in train for label in classes_of(example))
-    inverse = torch.tensor([1 / max(1, counts[label]) for label in task.labels])
-    often = [1 if task.multi_label else counts[label] for label in task.labels]
-    return inverse * sum(often) / (inverse @ torch.tensor(often, dtype=inverse.dtype))
-
-
 def count_shared(
-    kind: Kind[Any, Any, Any], train: Sequence[Example], dev: Sequence[Example]
+    kind: Kind[Any, Any, Any, Any], train: Sequence[Example], dev: Sequence[Example]
 ) -> int:
     """Return the number of dev inputs that are also training inputs."""
     seen = {kind.content(example) for example in train}

@@ -21,8 +21,7 @@ from bertwright.inference.model import Model, load
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.tasks.similarity.forms import POSITIVE
-
-SCORING = ("classification", "regression")
+from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 
 
 def teach(
@@ -45,7 +44,7 @@ def teach(
     """
     model = load(teacher, None if device == "auto" else device)
     name = next((n for n, task in model.tasks.items() if _scores_pairs(model, task)), None)
-    if name is not None and model.tasks[name].kind in SCORING:
+    if name is not None and isinstance(model.tasks[name], ClassificationTask | RegressionTask):
         say(f"the teacher {teacher} scores {len(examples):,} pairs")
         return _with_scores(examples, model, name), False
     if model.tasks and not model.says_vectors:
@@ -60,7 +59,8 @@ def teach(
 
 def _scores_pairs(model: Model, task: TaskConfig) -> bool:
     """Return whether a head was trained on pairs, or is that of a cross-encoder."""
-    cross_encoder = model.is_cross_encoder or task.activation == "sigmoid"
+    sigmoid = isinstance(task, RegressionTask) and task.activation == "sigmoid"
+    cross_encoder = model.is_cross_encoder or sigmoid
     return task.text2_column is not None or cross_encoder
 
 
@@ -81,7 +81,8 @@ def _score(prediction: object, task: TaskConfig) -> float:
         return prediction.value
     scores = cast(TextPrediction, prediction).scores
     positive = [label for label in task.labels if label.lower() in POSITIVE]
-    if task.multi_label or len(positive) != 1:
+    several = isinstance(task, ClassificationTask) and task.options.multi_label
+    if several or len(positive) != 1:
         raise ConfigError(
             f"the teacher has the labels {', '.join(task.labels)}; expected one of them to say "
             "that two texts belong together, as 1, entailment or duplicate"

@@ -17,7 +17,7 @@ from bertwright.atomic import sha256_file
 from bertwright.checkpoint.find import CHECKPOINTS
 from bertwright.config.finetune import TaskFilesConfig
 from bertwright.config.task import TaskConfig
-from bertwright.config.values import from_dict, keys_of
+from bertwright.config.values import keys_of
 from bertwright.errors import BertwrightError, DataError
 from bertwright.inference.files.predictions import Comparison
 from bertwright.inference.model import Model
@@ -29,7 +29,7 @@ from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.report.verdict import RESULTS
 from bertwright.rows.read import MemoryRows
 from bertwright.storage.model_folder import read_json
-from bertwright.tasks.catalogue import kind_of
+from bertwright.tasks.catalogue import files_and_options, kind_of, options_of
 from bertwright.tasks.evaluate import evaluate
 
 TRAINING_FILES = "train_files"
@@ -56,7 +56,7 @@ def training_files(tasks: Sequence[TaskSpec]) -> dict[str, dict[str, str | None]
     paths = {
         each.name: Path(each.files.train).absolute()
         for each in tasks
-        if each.train is None and each.files.train and not each.files.corpus
+        if each.train is None and each.files.train and not each.options.has_examples
     }
     return {
         name: {"path": str(path), "sha256": sha256_file(path) if path.is_file() else None}
@@ -139,8 +139,9 @@ def _training_file(
         return unknown  # trained on rows in memory, or on texts without labels
     settings, recorded = results["settings"], environment[TRAINING_FILES][name]
     checksum = recorded["sha256"]
-    given = {key: settings[key] for key in keys_of(TaskFilesConfig) if key in settings}
-    files = from_dict(TaskFilesConfig, given)
+    known = (*keys_of(TaskFilesConfig), *options_of(task.kind))
+    given = {key: settings[key] for key in known if key in settings}
+    files, options = files_and_options(task.kind, given)
     place = Path(recorded["path"])
     if not place.exists():  # the folder in which the run was started was moved
         place = Path(files.train)
@@ -155,9 +156,9 @@ def _training_file(
     kind = kind_of(task.kind)
     try:
         if files.dev is None:
-            examples = read_split(kind, files, seed, silent).train
+            examples = read_split(kind, files, options, seed, silent).train
         else:
-            examples = read_labelled(files.train, kind, files, silent).of_part("train")
+            examples = read_labelled(files.train, kind, files, options, silent).of_part("train")
     except BertwrightError:  # for example, a package that its format needs is gone
         return TrainingFile(is_evaluated, None)
     return TrainingFile(is_evaluated, examples, seed)

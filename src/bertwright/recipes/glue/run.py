@@ -40,6 +40,7 @@ from bertwright.recipes.glue.tasks import LIMITS, SUBMITTED, TASKS, Found, GlueT
 from bertwright.recipes.run_folder import CONFIG
 from bertwright.report.glue import averages, table
 from bertwright.report.verdict import GLUE, RESULTS
+from bertwright.tasks.catalogue import KINDS
 from bertwright.train.hardware import choose_precision
 
 TABLE, SUBMISSION = "glue.md", "submission"
@@ -150,7 +151,7 @@ def _to_learn(found: Found) -> TaskSpec:
         metric=task.metrics[0],
         bad_rows="skip",
     )
-    return TaskSpec(task.name, task.kind, files)
+    return TaskSpec(task.name, task.kind, files, KINDS[task.kind].options())
 
 
 def _config(found: Found, config: FinetuneConfig) -> FinetuneConfig:

@@ -40,6 +40,7 @@ from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.quickstart.run import HELD_OUT, SEED, Paths, package_of, read_modules
 from bertwright.recipes.run_folder import ENVIRONMENT
+from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.train.signals import SeveralRuns
 
 MOST_LABELS = 8
@@ -195,7 +196,7 @@ def _compare(
     on_progress(done, total)
     for (count, path), passes in zip(files.train, epochs, strict=True):
         train = TaskFilesConfig(train=str(path), dev=test, max_length=LENGTH)
-        task = TaskSpec(NAME, "classification", train)
+        task = TaskSpec(NAME, "classification", train, ClassificationOptions())
         out = str(paths.finetuned if count == sizes[-1] else unfinished)
         for name, seen, config in (
             ("pretrained", count * passes, replace(tuned, epochs=passes, out=out, baselines=True)),

@@ -202,7 +202,7 @@ class Engine:
     def reads_pairs(self, name: str) -> bool | None:
         """Return whether a task of texts was trained on pairs; None if its folder does not say."""
         task = self.model.tasks[name]
-        if task.kind not in ("classification", "regression"):
+        if not task.compares_pairs:
             return None
         if task.text2_column is None and task.text_column is not None:
             return False

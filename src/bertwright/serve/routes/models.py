@@ -11,6 +11,7 @@ from bertwright.serve.errors import HttpError
 from bertwright.serve.messages.replies import DefaultVectors, ServedModel, ServedModels, ServedTask
 from bertwright.serve.models.engine import Engine
 from bertwright.serve.service import service_of
+from bertwright.tasks.texts.options import ClassificationTask
 
 router = APIRouter()
 
@@ -76,7 +77,7 @@ def describe(engine: Engine) -> ServedModel:
                 name=name,
                 kind=task.kind,
                 labels=list(task.labels),
-                multi_label=task.multi_label,
+                multi_label=isinstance(task, ClassificationTask) and task.options.multi_label,
                 pairs=engine.reads_pairs(name),
             )
             for name, task in engine.model.tasks.items()

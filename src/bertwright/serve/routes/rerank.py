@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
+from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import (
     OF_DOCUMENTS,
     OF_QUERIES,
@@ -52,6 +53,8 @@ from bertwright.serve.models.engine import SIMILARITY, Engine
 from bertwright.serve.models.outputs import Vectors
 from bertwright.serve.routes.heads import OF_TEXTS, task_items, task_name
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
+from bertwright.tasks.similarity.options import SimilarityTask
+from bertwright.tasks.texts.options import RegressionTask
 
 Scored = TextPrediction | NumberPrediction
 RANKING = (*OF_TEXTS, SIMILARITY)
@@ -138,7 +141,7 @@ def _prepare(
 ) -> Prepared[R]:
     """Return the request that ranks documents; `reply` makes the reply from the ranking."""
     name = _ranker(engine, task)
-    if name is None or engine.model.tasks[name].kind == SIMILARITY:
+    if name is None or isinstance(engine.model.tasks[name], SimilarityTask):
         return _by_vectors(engine, name, query, documents, truncate, config, reply)
     pairs = [(query, document) for document in documents]
     items, truncated = task_items(engine, name, pairs, truncate, config)
@@ -193,21 +196,25 @@ def _prompt(engine: Engine, names: Sequence[str]) -> str:
     return engine.default.prompt if found is None else found
 
 
+def _has_sigmoid(task: TaskConfig) -> bool:
+    return isinstance(task, RegressionTask) and task.activation == "sigmoid"
+
+
 def _ranker(engine: Engine, name: str | None) -> str | None:
     """Return the task that ranks: the one named, or the only one trained on pairs, or the one that
     trained the vectors; None means vectors of a folder without a task."""
     model = engine.model
     if name is not None:
         named = task_name(engine, name, RANKING)
-        if model.tasks[named].kind == SIMILARITY and named != _vector_task(engine):
+        if isinstance(model.tasks[named], SimilarityTask) and named != _vector_task(engine):
             reason = "that task did not train the vectors that this model gives; leave out task"
             raise invalid_request(f"{engine.name}: {reason}", "which_task")
         return named
-    tasks = {name: task for name, task in model.tasks.items() if task.kind in OF_TEXTS}
+    tasks = {name: task for name, task in model.tasks.items() if task.compares_pairs}
     scoring = [name for name, task in tasks.items() if len(task.labels) in (0, 2)]
     known = [name for name in scoring if engine.reads_pairs(name)]
     if not known:  # rerankers whose folder does not mark them as cross-encoders
-        known = [name for name in scoring if tasks[name].activation == "sigmoid"]
+        known = [name for name in scoring if _has_sigmoid(tasks[name])]
     if not known and model.similarity_function is not None:
         return _vector_task(engine)
     if not tasks:
@@ -235,7 +242,7 @@ def _vector_task(engine: Engine) -> str | None:
     tasks = engine.model.tasks.items()
     if engine.model.similarity_function is None:
         return None
-    return next((name for name, task in tasks if task.kind == SIMILARITY), None)
+    return next((name for name, task in tasks if isinstance(task, SimilarityTask)), None)
 
 
 def _ranked(scores: Sequence[float]) -> list[RankedDocument]:

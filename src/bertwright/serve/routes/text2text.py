@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
 from starlette.responses import Response
 
@@ -29,6 +30,7 @@ from bertwright.serve.models.engine import Engine
 from bertwright.serve.routes.generation import check_new, check_sampling, texts_of
 from bertwright.serve.routes.heads import task_items, task_name
 from bertwright.tasks.generation.kind import target_decoder
+from bertwright.tasks.generation.options import GenerationTask
 
 router = make_router()
 
@@ -44,7 +46,7 @@ def prepare_text2text(
 ) -> PreparedGeneration:
     """Tokenize the sources of `/text2text`."""
     name = task_name(engine, body.task, ("generation",))
-    most = engine.model.tasks[name].max_target_tokens
+    most = cast(GenerationTask, engine.model.tasks[name]).most_target_tokens
     settings = _settings(body, min(body.max_new_tokens or most, most))
     items, truncated = task_items(engine, name, listed(body.input), body.truncate, config)
     prompts = []

@@ -26,7 +26,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, shorten
 from bertwright.labelled.choices import CHOICES
 from bertwright.labelled.examples import ChoiceExample
@@ -35,6 +34,7 @@ from bertwright.nn.host import send_numbers
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import log_softmax, merge, owners_of
 from bertwright.tasks.batch import TaskBatch, flat, windows_of
+from bertwright.tasks.choices.options import MultipleChoiceTask
 from bertwright.tasks.head import Head, TextHead
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
 from bertwright.tasks.kind import Kind, RowColumns, Scored, ScoreGraph, are_texts, input_values
@@ -68,7 +68,9 @@ class ChoiceBatch(TaskBatch):
 class MultipleChoice(TextHead[ChoiceBatch]):
     """Head that scores each choice of a multiple-choice question."""
 
-    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+    task: MultipleChoiceTask
+
+    def __init__(self, spec: EncoderSpec, task: MultipleChoiceTask) -> None:
         """Build the head.
 
         Args:
@@ -90,7 +92,7 @@ class MultipleChoice(TextHead[ChoiceBatch]):
         """
         scores = self.classifier(self.dropout(self.vectors(encoded, batch)))  # [B, 1]
         if batch.owners is not None:
-            scores = merge(scores, batch.owners, sum(batch.counts), self.task.merge)
+            scores = merge(scores, batch.owners, sum(batch.counts), self.task.options.merge)
         score: Tensor = scores[:, 0]
         return score
 
@@ -107,10 +109,11 @@ class MultipleChoice(TextHead[ChoiceBatch]):
         return Loss(-logs.sum(), count, (scores.detach()[gold] >= best).sum())
 
 
-class MultipleChoiceKind(Kind[ChoiceExample, ChoiceInstance, ChoicePrediction]):
+class MultipleChoiceKind(Kind[MultipleChoiceTask, ChoiceExample, ChoiceInstance, ChoicePrediction]):
     """Multiple choice."""
 
     name = "multiple-choice"
+    task_class = MultipleChoiceTask
     reader = CHOICES
     example = ChoiceExample
     fields = (("text", "choices", "label"), ("text", "text2", "choices", "label"))
@@ -129,11 +132,11 @@ class MultipleChoiceKind(Kind[ChoiceExample, ChoiceInstance, ChoicePrediction]):
         fits = len(choices) > 1 and are_texts(text, *choices) and isinstance(begin, str | None)
         return ChoiceExample(text, choices, begin or "") if fits else None
 
-    def row(self, task: TaskConfig) -> RowColumns:
+    def row(self, task: MultipleChoiceTask) -> RowColumns:
         return RowColumns(("text", "choices"), "a text and its choices", lists_the_rest=True)
 
     def make(
-        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[ChoiceExample]
+        self, task: MultipleChoiceTask, tokenizer: Tokenizer, examples: Sequence[ChoiceExample]
     ) -> tuple[list[ChoiceInstance], Lengths]:
         """Return one instance for each example, with the windows of all its choices.
 
@@ -168,7 +171,7 @@ class MultipleChoiceKind(Kind[ChoiceExample, ChoiceInstance, ChoicePrediction]):
 
     def collate(
         self,
-        task: TaskConfig,
+        task: MultipleChoiceTask,
         instances: Sequence[ChoiceInstance],
         rows: Sequence[int],
         with_labels: bool,
@@ -187,12 +190,12 @@ class MultipleChoiceKind(Kind[ChoiceExample, ChoiceInstance, ChoicePrediction]):
             counts=tuple(counts),
         )
 
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[ChoiceBatch]:
+    def head(self, spec: EncoderSpec, task: MultipleChoiceTask) -> Head[ChoiceBatch]:
         return MultipleChoice(spec, task)
 
     def decode(
         self,
-        task: TaskConfig,
+        task: MultipleChoiceTask,
         examples: Sequence[ChoiceExample],
         instances: Sequence[ChoiceInstance],
         scored: Iterator[Scored],
@@ -216,12 +219,12 @@ class MultipleChoiceKind(Kind[ChoiceExample, ChoiceInstance, ChoicePrediction]):
         scores = [float(n == number) for n in range(len(example.choices))]
         return ChoicePrediction(int(number), tuple(scores))
 
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+    def metric_names(self, task: MultipleChoiceTask) -> tuple[str, ...]:
         return ("accuracy",)
 
     def metrics(
         self,
-        task: TaskConfig,
+        task: MultipleChoiceTask,
         examples: Sequence[ChoiceExample],
         predictions: Sequence[ChoicePrediction],
     ) -> Metrics:

@@ -50,9 +50,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.arrays import Float64s
-from bertwright.config.finetune import TaskFilesConfig
 from bertwright.config.generation import GenerationConfig
-from bertwright.config.task import TaskConfig
 from bertwright.decoding.texts import CausalDecoder, Prompt, continue_prompts
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import GenerationExample
@@ -64,6 +62,7 @@ from bertwright.nn.products import lay_out
 from bertwright.nn.sequences import Sequences
 from bertwright.progress import OnProgress
 from bertwright.tasks.batch import TaskBatch, flat, windows_of
+from bertwright.tasks.generation.options import GenerationOptions, GenerationTask
 from bertwright.tasks.head import Head
 from bertwright.tasks.instances import (
     Instance,
@@ -113,7 +112,7 @@ class Generator(VocabularyOutput, Head[GenerationBatch]):
 
     reads_embeddings = True
 
-    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+    def __init__(self, spec: EncoderSpec, task: GenerationTask) -> None:
         """Build the head; `tie` gives it the token embeddings of the encoder.
 
         Raises:
@@ -195,10 +194,13 @@ SMOOTHING = 0.1
 """The fraction of the target distribution that is uniform during training."""
 
 
-class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPrediction]):
+class GenerationKind(
+    Kind[GenerationTask, GenerationExample, GenerationInstance, GenerationPrediction]
+):
     """Generation of a target from a source."""
 
     name = "generation"
+    task_class = GenerationTask
     reader = TARGETS
     example = GenerationExample
     fields = (("source", "target"),)
@@ -207,16 +209,16 @@ class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPredi
     scores_tokens = True
     generates = True
 
-    def check_packages(self, files: TaskFilesConfig) -> None:
+    def check_packages(self, options: GenerationOptions) -> None:
         """Raise MissingExtra before the run if a package of the metrics is missing."""
-        bleu_of(files.bleu_tokenize, (), "generation", "BLEU of generated texts")
+        bleu_of(options.bleu_tokenize, (), "generation", "BLEU of generated texts")
         rouge_l_of(())
 
-    def row(self, task: TaskConfig) -> RowColumns:
+    def row(self, task: GenerationTask) -> RowColumns:
         return RowColumns((task.text_column or "source",), "a source")
 
     def make(
-        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[GenerationExample]
+        self, task: GenerationTask, tokenizer: Tokenizer, examples: Sequence[GenerationExample]
     ) -> tuple[list[GenerationInstance], Lengths]:
         """Return one instance for each example.
 
@@ -230,7 +232,7 @@ class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPredi
             return {"source": example.source} | target
 
         framing = tokenizer.framing
-        room = task.max_length - task.max_target_tokens - framing.special_tokens(True)
+        room = task.max_length - task.most_target_tokens - framing.special_tokens(True)
         instances: list[GenerationInstance] = []
         lengths = Lengths()
         for number, example, (source, *targets) in tokenized(tokenizer, examples, texts_of):
@@ -240,7 +242,7 @@ class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPredi
                     f"{where}: the tokenizer gives no token for the target {example.target!r}"
                 )
             target: Sequence[int] = targets[0] if targets else ()
-            first, second = source[:room], target[: task.max_target_tokens]
+            first, second = source[:room], target[: task.most_target_tokens]
             ids = framing.two(first, second)
             prefix = len(ids) - len(second) - (framing.special_tokens(True) > 0)
             if len(second) < len(target):
@@ -253,7 +255,7 @@ class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPredi
 
     def collate(
         self,
-        task: TaskConfig,
+        task: GenerationTask,
         instances: Sequence[GenerationInstance],
         rows: Sequence[int],
         with_labels: bool,
@@ -285,11 +287,11 @@ class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPredi
             before=torch.from_numpy(before),
         )
 
-    def room(self, task: TaskConfig) -> str:
-        target = f"{task.max_target_tokens} of them for the target (--max-target-tokens)"
+    def room(self, task: GenerationTask) -> str:
+        target = f"{task.most_target_tokens} of them for the target (--max-target-tokens)"
         return f"{one_window(task)}, {target}"
 
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[GenerationBatch]:
+    def head(self, spec: EncoderSpec, task: GenerationTask) -> Head[GenerationBatch]:
         return Generator(spec, task)
 
     def generate(
@@ -306,8 +308,9 @@ class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPredi
         Decoding is greedy unless `config` says otherwise; a target has at most `max_target_tokens`
         tokens.
         """
-        config = config or GenerationConfig(max_new_tokens=data.task.max_target_tokens)
-        limit = min(config.max_new_tokens, data.task.max_target_tokens)
+        most = cast(GenerationTask, data.task).most_target_tokens
+        config = config or GenerationConfig(max_new_tokens=most)
+        limit = min(config.max_new_tokens, most)
         decoder = _decoder(learner, data.name, precision)
         instances = cast(Sequence[GenerationInstance], data.instances)
         groups: dict[tuple[int, ...], list[int]] = {}
@@ -330,12 +333,12 @@ class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPredi
     ) -> GenerationPrediction:
         return GenerationPrediction(str(value))
 
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+    def metric_names(self, task: GenerationTask) -> tuple[str, ...]:
         return "rouge_l", "bleu", "exact_match"
 
     def metrics(
         self,
-        task: TaskConfig,
+        task: GenerationTask,
         examples: Sequence[GenerationExample],
         predictions: Sequence[GenerationPrediction],
     ) -> Metrics:
@@ -344,7 +347,7 @@ class GenerationKind(Kind[GenerationExample, GenerationInstance, GenerationPredi
         """
         all_targets = [cast(str, example.target) for example in examples]
         bleu = bleu_of(
-            task.bleu_tokenize,
+            task.options.bleu_tokenize,
             all_targets,
             "generation",
             "BLEU of generated texts",

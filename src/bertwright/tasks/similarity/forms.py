@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from bertwright.config.task import SimilarityObjective
 from bertwright.errors import ConfigError, DataError, listed, shorten
 from bertwright.labelled.examples import SimilarityExample
+from bertwright.tasks.similarity.options import SimilarityObjective
 
 Form = Literal["pairs", "scores", "labels"]
 

@@ -33,18 +33,13 @@ from torch import Tensor, nn
 
 from bertwright.arrays import Bools, Float32s, Float64s, Int64s
 from bertwright.config.finetune import TaskFilesConfig
-from bertwright.config.task import (
-    Activation,
-    SimilarityConfig,
-    SimilarityObjective,
-    TaskConfig,
-)
 from bertwright.config.vectors import poolings_of
 from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.similarities import PAIRS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import RowLosses, StepObjective
+from bertwright.rows.read import MemoryRows
 from bertwright.tasks.batch import TaskBatch, flat, windows_of
 from bertwright.tasks.head import Head, text_vectors
 from bertwright.tasks.instances import Instance, Lengths, make_windows, tokenized, whole_length
@@ -57,8 +52,15 @@ from bertwright.tasks.kind import (
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_cosines, tfidf_scorer
 from bertwright.tasks.metrics import DECIMALS, Metrics, number_statistic, of_sums, ratio
 from bertwright.tasks.predictions import SimilarityPrediction, read_number
+from bertwright.tasks.similarity.corpus import corpus_rows
 from bertwright.tasks.similarity.forms import form_of, is_positive, to_train
 from bertwright.tasks.similarity.losses import FIRST, HARD, SECOND, similarity_loss
+from bertwright.tasks.similarity.options import (
+    Activation,
+    SimilarityObjective,
+    SimilarityOptions,
+    SimilarityTask,
+)
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 _BLOCK = 1 << 24
@@ -88,12 +90,6 @@ class SimilarityInstance(Instance):
     """The teacher's vectors of the texts, if there is a teacher."""
 
 
-def config_of(task: TaskConfig) -> SimilarityConfig:
-    """Return the section of a task's configuration for its vectors and their training."""
-    assert task.similarity is not None
-    return task.similarity
-
-
 def _key(text: str) -> int:
     """Return a number below 2^52, which a float64 holds, that is equal for equal texts."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).digest())
@@ -118,7 +114,9 @@ class SimilarityBatch(TaskBatch):
 class SimilarityHead(StepObjective[SimilarityBatch], Head[SimilarityBatch]):
     """Head that computes a vector for each text. The loss compares all texts of a step."""
 
-    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+    task: SimilarityTask
+
+    def __init__(self, spec: EncoderSpec, task: SimilarityTask) -> None:
         """Build the head.
 
         Args:
@@ -130,19 +128,18 @@ class SimilarityHead(StepObjective[SimilarityBatch], Head[SimilarityBatch]):
         """
         super().__init__()
         self.task, self.mix = task, None
-        self.config = config_of(task)
         width = spec.width * len(poolings_of(task.head.pooling))
         self.dense = nn.ModuleList()
-        for layer in self.config.dense:
+        for layer in task.dense:
             self.dense.append(nn.Linear(width, layer.size, bias=layer.bias))
             width = layer.size
-        dimensions = self.config.dimensions
+        dimensions = task.dimensions
         if dimensions is not None and dimensions > width:
             raise ConfigError(
                 f"dimensions is {dimensions}, and a vector of this model has {width} numbers"
             )
         width = dimensions or width
-        for size in self.config.sizes:
+        for size in task.options.sizes:
             if size > width:
                 raise ConfigError(
                     f"sizes has {size}, and a vector of this model has {width} numbers"
@@ -168,10 +165,10 @@ class SimilarityHead(StepObjective[SimilarityBatch], Head[SimilarityBatch]):
             ids = batch.inputs.ids
             x = text_vectors(encoded.last, encoded.sequences, None, self.task.head, ids)
         with torch.autocast(x.device.type, enabled=False):
-            for layer, config in zip(self.dense, self.config.dense, strict=True):
+            for layer, config in zip(self.dense, self.task.dense, strict=True):
                 x = ACTIVATIONS[config.activation](layer(x))
         assert batch.owners is not None
-        x = x[:, : self.config.dimensions]
+        x = x[:, : self.task.dimensions]
         return torch.zeros_like(x).index_copy(0, batch.owners, x)
 
     def scores(self, encoded: Encoded, batch: SimilarityBatch) -> Tensor:
@@ -192,11 +189,11 @@ class SimilarityHead(StepObjective[SimilarityBatch], Head[SimilarityBatch]):
 
     def step_loss(self, vectors: Tensor, facts: Tensor) -> RowLosses:
         """Return the losses of the examples of a step."""
-        return similarity_loss(vectors, facts, self.config)
+        return similarity_loss(vectors, facts, self.task)
 
 
 def compare(
-    task: TaskConfig, examples: Sequence[SimilarityExample], vectors: Mapping[int, Float32s]
+    task: SimilarityTask, examples: Sequence[SimilarityExample], vectors: Mapping[int, Float32s]
 ) -> Iterator[tuple[int, SimilarityPrediction]]:
     """Yield the cosine of each example, and in an evaluation of pairs the rank of its second text.
 
@@ -207,7 +204,7 @@ def compare(
     """
     ranks: dict[int, int] = {}
     searched = [row for row in vectors if examples[row].label is not None]
-    if config_of(task).form == "pairs" and searched:
+    if task.form == "pairs" and searched:
         by_text = {
             text: vector
             for row in searched
@@ -337,10 +334,13 @@ def _of_part(score: Scorer, queries: Sequence[str], part: slice) -> Float32s:
     return score(queries[part])
 
 
-class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPrediction]):
+class SimilarityKind(
+    Kind[SimilarityTask, SimilarityExample, SimilarityInstance, SimilarityPrediction]
+):
     """Similarity of two texts by their vectors."""
 
     name = "similarity"
+    task_class = SimilarityTask
     reader = PAIRS
     example = SimilarityExample
     fields = (("text", "text2"), ("text", "text2", "label"))
@@ -354,38 +354,48 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
         """Return the document of an example, or its first text."""
         return example.document or example.text
 
-    def row(self, task: TaskConfig) -> RowColumns:
+    def rows(
+        self, files: TaskFilesConfig, options: SimilarityOptions, say: Callable[[str], None]
+    ) -> MemoryRows | None:
+        """Return the pairs of a corpus; None: there is a labelled file."""
+        if not options.corpus:
+            return None
+        if files.train:
+            raise ConfigError("train and corpus are both given; leave one of them out")
+        return corpus_rows(options, files.dev is not None, say)
+
+    def row(self, task: SimilarityTask) -> RowColumns:
         return RowColumns((task.text_column or "text", task.text2_column or "text2"), "two texts")
 
     def prepare(
-        self, task: TaskConfig, files: TaskFilesConfig, examples: Sequence[SimilarityExample]
-    ) -> tuple[TaskConfig, list[SimilarityExample], list[str]]:
+        self, task: SimilarityTask, examples: Sequence[SimilarityExample]
+    ) -> tuple[SimilarityTask, list[SimilarityExample], list[str]]:
         """Return the task with its objective, the examples to train on, and messages."""
         wanted: SimilarityObjective | None = None
-        if files.objective != "auto":
-            wanted = files.objective
+        options = task.options
+        if options.objective != "auto":
+            wanted = options.objective
         if any(example.targets for example in examples):
             wanted = "teacher"
         made = to_train(examples, wanted)
-        config = config_of(task)
-        prompts = dict(config.prompts)
-        for name, text in (("query", files.prompt), ("document", files.prompt2)):
+        prompts = dict(task.prompts)
+        for name, text in (("query", options.prompt), ("document", options.prompt2)):
             if text is not None:
                 prompts[name] = text
-        similarity = replace(
-            config,
+        # what was trained on is read, and a model that is passed on has no paths of its own run
+        consumed = replace(options, sizes=tuple(sorted(options.sizes)), corpus=(), teacher=None)
+        task = replace(
+            task,
+            labels=(),
+            options=consumed,
             objective=made.objective,
-            temperature=files.temperature,
-            margin=files.margin,
-            one_direction=files.one_direction,
-            sizes=tuple(sorted(files.sizes)),
             scores=made.scores,
             prompts=tuple(prompts.items()),
         )
-        return replace(task, labels=(), similarity=similarity), made.examples, made.notes
+        return task, made.examples, made.notes
 
     def make(
-        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[SimilarityExample]
+        self, task: SimilarityTask, tokenizer: Tokenizer, examples: Sequence[SimilarityExample]
     ) -> tuple[list[SimilarityInstance], Lengths]:
         """Return one instance for each example.
 
@@ -394,7 +404,7 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
         Raises:
             DataError: a text is empty; the message names its line.
         """
-        first_prompt, second_prompt = config_of(task).first_prompt, config_of(task).second_prompt
+        first_prompt, second_prompt = task.first_prompt, task.second_prompt
 
         def texts_of(example: SimilarityExample) -> dict[str, str]:
             hard = {f"negative {n}": second_prompt + t for n, t in enumerate(example.negatives)}
@@ -424,7 +434,7 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
 
     def collate(
         self,
-        task: TaskConfig,
+        task: SimilarityTask,
         instances: Sequence[SimilarityInstance],
         rows: Sequence[int],
         with_labels: bool,
@@ -434,7 +444,7 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
         if with_labels:
             labels = torch.tensor([each.label for each in instances], dtype=torch.float64)
         targets = None
-        if with_labels and config_of(task).objective == "teacher":
+        if with_labels and task.objective == "teacher":
             stacked = np.stack([vector for each in instances for vector in each.targets])
             targets = torch.from_numpy(stacked)
         return SimilarityBatch(
@@ -447,15 +457,15 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
             keys=tuple(flat(each.keys for each in instances).tolist()),
         )
 
-    def room(self, task: TaskConfig) -> str:
+    def room(self, task: SimilarityTask) -> str:
         return one_window(task)
 
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[SimilarityBatch]:
+    def head(self, spec: EncoderSpec, task: SimilarityTask) -> Head[SimilarityBatch]:
         return SimilarityHead(spec, task)
 
     def decode(
         self,
-        task: TaskConfig,
+        task: SimilarityTask,
         examples: Sequence[SimilarityExample],
         instances: Sequence[SimilarityInstance],
         scored: Iterator[Scored],
@@ -473,27 +483,27 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
     ) -> SimilarityPrediction:
         return SimilarityPrediction(read_number(value, where))
 
-    def evaluated(self, task: TaskConfig, examples: Sequence[SimilarityExample]) -> TaskConfig:
+    def evaluated(
+        self, task: SimilarityTask, examples: Sequence[SimilarityExample]
+    ) -> SimilarityTask:
         """Return the task with the form of the examples, which decides the metrics."""
-        config = config_of(task)
-        form = form_of(examples, config.scores)
-        return replace(task, similarity=replace(config, form=form))
+        return replace(task, form=form_of(examples, task.scores))
 
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+    def metric_names(self, task: SimilarityTask) -> tuple[str, ...]:
         names = {
             "pairs": RANKED,
             "labels": ("average_precision", "accuracy", "f1"),
             "scores": ("spearman", "pearson"),
         }
-        return names[config_of(task).form]
+        return names[task.form]
 
     def metrics(
         self,
-        task: TaskConfig,
+        task: SimilarityTask,
         examples: Sequence[SimilarityExample],
         predictions: Sequence[SimilarityPrediction],
     ) -> Metrics:
-        """Return the metrics for the form of the examples (`SimilarityConfig.form`)."""
+        """Return the metrics for the form of the examples (`SimilarityTask.form`)."""
         # equal texts differ by rounding errors, which must not be ranked
         cosines = np.array([each.value for each in predictions], dtype=np.float64).round(DECIMALS)
         if not np.isfinite(cosines).all():
@@ -502,7 +512,7 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
         degenerate = ""
         if len(cosines) > 1 and cosines.std() < _CONSTANT:
             degenerate = f"predicts the cosine {cosines.mean():.4f} for all {len(cosines)} examples"
-        form = config_of(task).form
+        form = task.form
         if form == "pairs":
             return _search_metrics(predictions, degenerate)
         if form == "labels":
@@ -534,7 +544,7 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
 
     def baselines(
         self,
-        task: TaskConfig,
+        task: SimilarityTask,
         train: Sequence[SimilarityExample],
         dev: Sequence[SimilarityExample],
         seed: int,
@@ -542,7 +552,7 @@ class SimilarityKind(Kind[SimilarityExample, SimilarityInstance, SimilarityPredi
     ) -> Mapping[str, Sequence[SimilarityPrediction]]:
         """Return predictions for `dev` by TF-IDF, and in an evaluation of pairs also by BM25."""
         first = [example.text for example in dev]
-        if config_of(task).form != "pairs":
+        if task.form != "pairs":
             cosines = tfidf_cosines(first, [example.text2 for example in dev])
             return {"tfidf_cosine": [SimilarityPrediction(value) for value in cosines.tolist()]}
         texts = list(dict.fromkeys(text for example in dev for text in _candidates(example)))

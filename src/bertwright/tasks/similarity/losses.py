@@ -33,9 +33,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertwright.config.task import SimilarityConfig
 from bertwright.nn.host import send
 from bertwright.nn.objective import RowLosses
+from bertwright.tasks.similarity.options import SimilarityTask
 
 FIRST, SECOND, HARD = 0, 1, 2
 """The roles of a text: the first of its example, the second, and a hard negative."""
@@ -103,24 +103,24 @@ def make_rows(facts: Tensor, device: torch.device) -> Rows:
     )
 
 
-def similarity_loss(x: Tensor, facts: Tensor, config: SimilarityConfig) -> RowLosses:
+def similarity_loss(x: Tensor, facts: Tensor, task: SimilarityTask) -> RowLosses:
     """Return the losses of a step.
 
     Args:
         x: the vectors, `[R, W]`.
         facts: the role, key and label of each text, `[R, 3]`; for the objective `teacher`, the
             teacher's vectors follow in further columns.
-        config: the objective and its settings.
+        task: the task, with the objective and its settings.
     """
-    widths = [*(size for size in config.sizes if size < x.shape[1]), x.shape[1]]
-    if config.objective == "teacher":
+    widths = [*(size for size in task.options.sizes if size < x.shape[1]), x.shape[1]]
+    if task.objective == "teacher":
         wanted = F.normalize(send(facts[:, 3:].float(), x.device), dim=1)
-        parts = [_teacher(F.normalize(x[:, :width], dim=1), wanted, config) for width in widths]
+        parts = [_teacher(F.normalize(x[:, :width], dim=1), wanted, task) for width in widths]
         of_examples = (facts[:, 0] == FIRST).sum() / len(facts)
         return RowLosses(torch.stack(parts).mean(0) * float(of_examples), None)
     rows = make_rows(facts[:, :3], x.device)
-    loss_of = _LOSSES[config.objective]
-    found = [loss_of(F.normalize(x[:, :width], dim=1), rows, config) for width in widths]
+    loss_of = _LOSSES[task.objective]
+    found = [loss_of(F.normalize(x[:, :width], dim=1), rows, task) for width in widths]
     losses = torch.stack([losses for losses, _ in found]).mean(0)  # [E]
     right = found[-1][1]
     nothing = x.new_zeros(len(x))
@@ -134,37 +134,37 @@ _Losses = tuple[Tensor, Tensor | None]
 """The loss of each example, and whether its prediction is right, `[E]` each."""
 
 
-def _in_batch(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
+def _in_batch(x: Tensor, rows: Rows, task: SimilarityTask) -> _Losses:
     u, v = x[rows.first], x[rows.others]
-    scores = (u @ v.T / config.temperature).masked_fill(rows.excluded, -torch.inf)  # [E, M]
+    scores = (u @ v.T / task.options.temperature).masked_fill(rows.excluded, -torch.inf)  # [E, M]
     losses = F.cross_entropy(scores, rows.targets, reduction="none")
-    if not config.one_direction:
-        back = x[rows.second] @ u.T / config.temperature  # [E, E]
+    if not task.options.one_direction:
+        back = x[rows.second] @ u.T / task.options.temperature  # [E, E]
         back = back.masked_fill(rows.excluded_back, -torch.inf)
         own = torch.arange(len(u), device=x.device)
         losses = (losses + F.cross_entropy(back, own, reduction="none")) / 2
     return losses, scores.detach().argmax(1) == rows.targets
 
 
-def _triplet(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
+def _triplet(x: Tensor, rows: Rows, task: SimilarityTask) -> _Losses:
     near = (x[rows.first] * x[rows.second]).sum(1)  # [E]
     example = rows.example[rows.hard]
     far = (x[rows.first][example] * x[rows.others[rows.hard]]).sum(1)
-    gaps = (config.margin - near[example] + far).relu()
+    gaps = (task.options.margin - near[example] + far).relu()
     counts = torch.zeros_like(near).index_add(0, example, torch.ones_like(gaps))
     losses = torch.zeros_like(near).index_add(0, example, gaps) / counts.clamp(min=1)
     wrong = torch.zeros_like(near).index_add(0, example, (far >= near[example]).float())
     return losses, wrong.detach() == 0
 
 
-def _cosine(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
-    least, greatest = config.scores
+def _cosine(x: Tensor, rows: Rows, task: SimilarityTask) -> _Losses:
+    least, greatest = task.scores
     wanted = (rows.labels - least) / (greatest - least)
     return ((x[rows.first] * x[rows.second]).sum(1) - wanted).square(), None
 
 
-def _cosent(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
-    cosines = (x[rows.first] * x[rows.second]).sum(1) / config.temperature  # [E]
+def _cosent(x: Tensor, rows: Rows, task: SimilarityTask) -> _Losses:
+    cosines = (x[rows.first] * x[rows.second]).sum(1) / task.options.temperature  # [E]
     gaps = cosines[None] - cosines[:, None]  # [E, E]: c_j - c_i
     ordered = rows.labels[:, None] > rows.labels[None]
     gaps = gaps.masked_fill(~ordered, -torch.inf).flatten()
@@ -172,18 +172,19 @@ def _cosent(x: Tensor, rows: Rows, config: SimilarityConfig) -> _Losses:
     return loss.expand(len(cosines)), None  # the step's loss for each example
 
 
-def _teacher(x: Tensor, wanted: Tensor, config: SimilarityConfig) -> Tensor:
+def _teacher(x: Tensor, wanted: Tensor, task: SimilarityTask) -> Tensor:
     """Return the loss of each text, `[R]`, from unit vectors `[R, W]` and those of the teacher."""
     if x.shape[1] == wanted.shape[1]:
         return (x - wanted).square().sum(1)
     itself = torch.eye(len(x), dtype=torch.bool, device=x.device)
     ours, theirs = (
-        (y @ y.T / config.temperature).masked_fill(itself, -1e4).log_softmax(1) for y in (x, wanted)
+        (y @ y.T / task.options.temperature).masked_fill(itself, -1e4).log_softmax(1)
+        for y in (x, wanted)
     )
     return (theirs.exp() * (theirs - ours)).sum(1)
 
 
-_LOSSES: dict[str, Callable[[Tensor, Rows, SimilarityConfig], _Losses]] = {
+_LOSSES: dict[str, Callable[[Tensor, Rows, SimilarityTask], _Losses]] = {
     "in-batch": _in_batch,
     "triplet": _triplet,
     "cosine": _cosine,

@@ -66,7 +66,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
 from bertwright.arrays import Bools, Float32s, Float64s, Int64s
-from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, listed
 from bertwright.labelled.examples import SpanExample, is_mostly_chinese
 from bertwright.labelled.file import Read
@@ -87,6 +86,7 @@ from bertwright.tasks.kind import (
 )
 from bertwright.tasks.metrics import Metrics, Statistic, of_sums, ratio
 from bertwright.tasks.predictions import Answer, SpanPrediction
+from bertwright.tasks.span.options import SpanOptions, SpanTask
 from bertwright.text.scripts import without_blanks, words_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, most_context, split
@@ -190,7 +190,7 @@ Scores = npt.NDArray[np.floating[Any]]
 class SpanHead(Head[SpanBatch]):
     """Head that scores each token as the start and the end of the answer."""
 
-    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+    def __init__(self, spec: EncoderSpec, task: SpanTask) -> None:
         """Build the head. The task's `dropout` is not used.
 
         Args:
@@ -237,7 +237,7 @@ class SpanHead(Head[SpanBatch]):
 
 
 def decode_span(
-    task: TaskConfig,
+    task: SpanTask,
     example: SpanExample,
     windows: Sequence[tuple[SpanInstance, Scores]],
     n_best: int = 20,
@@ -251,7 +251,7 @@ def decode_span(
     null = math.inf
     for instance, scores in windows:
         null = min(null, float(scores[0, 0]) + float(scores[0, 1]))
-        for score, start, stop in _slices(instance, scores, task.max_answer_tokens, n_best):
+        for score, start, stop in _slices(instance, scores, task.options.max_answer_tokens, n_best):
             best[start, stop] = max(score, best.get((start, stop), -math.inf))
     candidates = [(score, start, stop) for (start, stop), score in best.items()]
     candidates.sort(key=lambda one: (-one[0], *one[1:]))
@@ -501,16 +501,16 @@ def _made_elsewhere(answer: str) -> SpanPrediction:
     return SpanPrediction(answer, 0, 0, 0.0, 0.0, ())
 
 
-class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
+class SpanKind(Kind[SpanTask, SpanExample, SpanInstance, SpanPrediction]):
     """Extractive question answering."""
 
     name = "span"
+    task_class = SpanTask
     reader = ANSWERS
     example = SpanExample
     fields = (("question", "context", "answers"),)
     inputs = ("question", "context")
     expected_input = "a question and a passage"
-    usual_length = 384  # Devlin et al. 2019, as in their run_squad.py
     usual_stride = 128
     scores_tokens = True
     graph = ScoreGraph(
@@ -523,8 +523,17 @@ class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
         """Return the title of the passage's article, or the passage if there is no title."""
         return example.title or example.context
 
+    def usual_length(self, options: SpanOptions) -> int | None:
+        return 384  # Devlin et al. 2019, as in their run_squad.py
+
+    def make_task(
+        self, options: SpanOptions, read: Read, examples: Sequence[SpanExample], **common: Any
+    ) -> SpanTask:
+        unanswerable = any(example.answers == () for example in examples)
+        return SpanTask(options=options, unanswerable=unanswerable, **common)
+
     def make(
-        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[SpanExample]
+        self, task: SpanTask, tokenizer: Tokenizer, examples: Sequence[SpanExample]
     ) -> tuple[list[SpanInstance], Lengths]:
         """Return one instance for each window; those of an example are adjacent, in the passage's
         order.
@@ -572,7 +581,7 @@ class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
 
     def collate(
         self,
-        task: TaskConfig,
+        task: SpanTask,
         instances: Sequence[SpanInstance],
         rows: Sequence[int],
         with_labels: bool,
@@ -588,15 +597,15 @@ class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
             labels=labels,
         )
 
-    def room(self, task: TaskConfig) -> str:
+    def room(self, task: SpanTask) -> str:
         return one_window(task)
 
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[SpanBatch]:
+    def head(self, spec: EncoderSpec, task: SpanTask) -> Head[SpanBatch]:
         return SpanHead(spec, task)
 
     def decode(
         self,
-        task: TaskConfig,
+        task: SpanTask,
         examples: Sequence[SpanExample],
         instances: Sequence[SpanInstance],
         scored: Iterator[Scored],
@@ -613,11 +622,11 @@ class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
 
     def tune(
         self,
-        task: TaskConfig,
+        task: SpanTask,
         examples: Sequence[SpanExample],
         predictions: Sequence[SpanPrediction],
         metric: str | None,
-    ) -> tuple[TaskConfig, Sequence[SpanPrediction]]:
+    ) -> tuple[SpanTask, Sequence[SpanPrediction]]:
         """Return the task with the `null_threshold` under which the predictions score best, and the
         predictions under it.
         """
@@ -658,7 +667,7 @@ class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
         read.log.warnings.extend(f"{path}: {remark}" for remark in counts.byte_remarks())
         return [_made_elsewhere(answers.get(id_, NOT_ANSWERED)) for id_ in ids]
 
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+    def metric_names(self, task: SpanTask) -> tuple[str, ...]:
         names = ("f1", "exact_match")
         if not task.unanswerable:
             return names
@@ -667,7 +676,7 @@ class SpanKind(Kind[SpanExample, SpanInstance, SpanPrediction]):
 
     def metrics(
         self,
-        task: TaskConfig,
+        task: SpanTask,
         examples: Sequence[SpanExample],
         predictions: Sequence[SpanPrediction],
     ) -> Metrics:

@@ -61,7 +61,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertwright.arrays import Float32s, Float64s, Int64s
-from bertwright.config.task import TaskConfig
 from bertwright.errors import DataError, listed
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import Read, ReadOptions
@@ -78,7 +77,7 @@ from bertwright.nn.layers.recurrent import Lstm
 from bertwright.nn.objective import Loss
 from bertwright.tasks.baselines import tag_baselines
 from bertwright.tasks.batch import LinearBatch, flat, windows_of
-from bertwright.tasks.head import Head, Scorer, make_before_scores, make_parts
+from bertwright.tasks.head import Head, Scorer, balanced_weights, make_before_scores, make_parts
 from bertwright.tasks.instances import Instance, Lengths, segments_of
 from bertwright.tasks.kind import (
     Kind,
@@ -103,8 +102,12 @@ from bertwright.tasks.metrics import (
     ratio,
 )
 from bertwright.tasks.predictions import Entity, TaggingPrediction
+from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 from bertwright.text.windows import Span, most_context, split
+
+DOCUMENT_LENGTH = 256
+"""The default number of tokens of a window for a context of whole documents."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,10 @@ def _tokens(tokenizer: Tokenizer, examples: Sequence[TaggingExample]) -> dict[st
 
 
 def _documents(
-    task: TaskConfig, examples: Sequence[TaggingExample]
+    task: TaggingTask, examples: Sequence[TaggingExample]
 ) -> Iterator[list[TaggingExample]]:
     """Return an iterator over the groups of sentences that are read as each other's context."""
-    if task.context == "sentence":
+    if task.options.context == "sentence":
         return ([example] for example in examples)
     return (list(group) for _, group in groupby(examples, key=lambda example: example.document))
 
@@ -234,7 +237,7 @@ class TagLm(nn.Module):
 class Tagger(Head[TaggingBatch]):
     """Head that scores the tags of each word."""
 
-    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+    def __init__(self, spec: EncoderSpec, task: TaggingTask) -> None:
         """Build the head.
 
         Args:
@@ -255,7 +258,7 @@ class Tagger(Head[TaggingBatch]):
             self.layers = tuple(sorted({0, *(self.layers or (len(spec.widths) - 1,))}))
         self.dropout = Dropout(task.head.dropout)
         self.classifier = Scorer(width, task.num_scores)
-        self.crf = Crf(task.num_scores) if task.head.crf else None
+        self.crf = Crf(task.num_scores) if task.options.crf else None
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", None, persistent=False)
         """`[C]`, with a mean of 1 over the training words; None: all are 1. A CRF does not use
@@ -320,7 +323,7 @@ class Tagger(Head[TaggingBatch]):
 
 
 def decode_tagging(
-    task: TaskConfig,
+    task: TaggingTask,
     example: TaggingExample,
     probabilities: npt.NDArray[np.floating[Any]],
     labels: npt.NDArray[np.integer[Any]],
@@ -386,7 +389,7 @@ class EntityCounts:
         return of_sums(self.parts, formula)
 
 
-def _show(task: TaskConfig, example: TaggingExample, tags: Sequence[str]) -> str:
+def _show(task: TaggingTask, example: TaggingExample, tags: Sequence[str]) -> str:
     """Return the tags, or the entities that they mark: "ORG European Union; LOC Brussels"."""
     if task.scheme == "none":
         return " ".join(tags)
@@ -400,16 +403,16 @@ def _sentences(examples: Sequence[Example]) -> Sequence[TaggingExample]:
     return cast(Sequence[TaggingExample], examples)
 
 
-class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
+class TaggingKind(Kind[TaggingTask, TaggingExample, TaggingInstance, TaggingPrediction]):
     """Tagging."""
 
     name = "tagging"
+    task_class = TaggingTask
     reader = TAGS
     example = TaggingExample
     fields = (("words", "tags"),)
     inputs = ("words",)
     expected_input = "a text, or a list of words"
-    needs_labels = True
     scores_tokens = True
     linear = True
     graph = ScoreGraph(
@@ -427,6 +430,26 @@ class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
         """Return the number of the sentence's document."""
         return example.document
 
+    def usual_length(self, options: TaggingOptions) -> int | None:
+        return DOCUMENT_LENGTH if options.context == "document" else None
+
+    def is_linear(self, options: TaggingOptions) -> bool:
+        return not options.crf
+
+    def make_task(
+        self,
+        options: TaggingOptions,
+        read: Read,
+        examples: Sequence[TaggingExample],
+        **common: Any,
+    ) -> TaggingTask:
+        return TaggingTask(options=options, scheme=read.scheme, **common)
+
+    def class_weights(self, task: TaggingTask, examples: Sequence[TaggingExample]) -> Tensor | None:
+        if task.options.class_weights == "none":
+            return None
+        return balanced_weights(task.labels, examples)
+
     def parse_input(self, given: Any) -> TaggingExample | None:
         """Return a text, or a list of words, as an example; None if the input is neither."""
         if not isinstance(given, str | Mapping):
@@ -440,11 +463,11 @@ class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
         words = tuple(words)
         return TaggingExample(words) if words and are_texts(*words) else None
 
-    def row(self, task: TaskConfig) -> RowColumns:
+    def row(self, task: TaggingTask) -> RowColumns:
         return RowColumns(("text",), "a text")
 
     def make(
-        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[TaggingExample]
+        self, task: TaggingTask, tokenizer: Tokenizer, examples: Sequence[TaggingExample]
     ) -> tuple[list[TaggingInstance], Lengths]:
         """Return one instance for each window; those of a document are adjacent. Each word is
         tagged in exactly one of them.
@@ -499,7 +522,7 @@ class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
 
     def collate(
         self,
-        task: TaskConfig,
+        task: TaggingTask,
         instances: Sequence[TaggingInstance],
         rows: Sequence[int],
         with_labels: bool,
@@ -521,12 +544,12 @@ class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
             texts=tuple(chain.from_iterable(each.texts for each in instances)),
         )
 
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[TaggingBatch]:
+    def head(self, spec: EncoderSpec, task: TaggingTask) -> Head[TaggingBatch]:
         return Tagger(spec, task)
 
     def decode(
         self,
-        task: TaskConfig,
+        task: TaggingTask,
         examples: Sequence[TaggingExample],
         instances: Sequence[TaggingInstance],
         scored: Iterator[Scored],
@@ -565,7 +588,7 @@ class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
             predictions.append(TaggingPrediction(each.words, tags, (1.0,) * len(tags), ()))
         return predictions
 
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+    def metric_names(self, task: TaggingTask) -> tuple[str, ...]:
         """Return the names of the metrics of entities and the accuracy of words; without a scheme,
         the names of the metrics of words.
         """
@@ -575,7 +598,7 @@ class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
 
     def metrics(
         self,
-        task: TaskConfig,
+        task: TaggingTask,
         examples: Sequence[TaggingExample],
         predictions: Sequence[TaggingPrediction],
     ) -> Metrics:
@@ -631,7 +654,7 @@ class TaggingKind(Kind[TaggingExample, TaggingInstance, TaggingPrediction]):
 
     def baselines(
         self,
-        task: TaskConfig,
+        task: TaggingTask,
         train: Sequence[TaggingExample],
         dev: Sequence[TaggingExample],
         seed: int,

@@ -34,7 +34,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -42,16 +42,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertwright.config.task import TaskConfig
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.labelled.examples import Label, TextExample, classes_of
+from bertwright.labelled.file import Read
 from bertwright.labelled.texts import CLASSES, NUMBERS
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.objective import Loss
 from bertwright.nn.ragged import merge
 from bertwright.tasks.baselines import number_baselines, text_baselines
 from bertwright.tasks.batch import TextBatch, flat, windows_of
-from bertwright.tasks.head import Head, TextHead
+from bertwright.tasks.head import Head, TextHead, balanced_weights
 from bertwright.tasks.instances import (
     Instance,
     Lengths,
@@ -73,6 +73,11 @@ from bertwright.tasks.metrics import (
     per_class,
 )
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction, read_number
+from bertwright.tasks.texts.options import (
+    ClassificationTask,
+    RegressionOptions,
+    RegressionTask,
+)
 from bertwright.text.tokenizer.tokenizer import Tokenizer
 
 LIKELY = 0.5
@@ -96,8 +101,13 @@ class TextInstance(Instance):
     """The number of windows of the first text, if each text of a pair is read by itself."""
 
 
+TextTask = ClassificationTask | RegressionTask
+
+
 class ExampleHead(TextHead[TextBatch]):
     """Scores the windows of a text or a pair, and merges the scores of an example."""
+
+    task: TextTask
 
     def count(self, batch: TextBatch) -> int:
         """Return E, the number of examples in a batch."""
@@ -123,14 +133,16 @@ class ExampleHead(TextHead[TextBatch]):
         x = self.read(encoded, batch) if compares else self.vectors(encoded, batch)
         scores: Tensor = self.classifier(self.dropout(x))  # [B, C], or of pairs compared [E, C]
         if batch.owners is not None and not compares:
-            scores = merge(scores, batch.owners, len(batch.rows), self.task.merge)
+            scores = merge(scores, batch.owners, len(batch.rows), self.task.options.merge)
         return scores
 
 
 class Classifier(ExampleHead):
     """Head that scores the classes or labels of a text."""
 
-    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+    task: ClassificationTask
+
+    def __init__(self, spec: EncoderSpec, task: ClassificationTask) -> None:
         """Build the head; raise ConfigError if it reads layers that the encoder does not have."""
         super().__init__(spec, task, len(task.labels))
         self.class_weights: Tensor | None
@@ -142,7 +154,7 @@ class Classifier(ExampleHead):
         labels, weights = batch.labels, self.class_weights
         assert labels is not None
         scores = self.scores(encoded, batch)  # [E, C]
-        if not self.task.multi_label:  # labels [E]
+        if not self.task.options.multi_label:  # labels [E]
             total = F.cross_entropy(scores, labels, weights, reduction="sum")
             return Loss(total, len(batch.rows), (scores.argmax(1) == labels).sum())
         labels = labels.to(scores.dtype)  # [E, C]
@@ -154,7 +166,7 @@ class Classifier(ExampleHead):
 class Regressor(ExampleHead):
     """Head that predicts a number for a text."""
 
-    def __init__(self, spec: EncoderSpec, task: TaskConfig) -> None:
+    def __init__(self, spec: EncoderSpec, task: RegressionTask) -> None:
         """Build the head; raise ConfigError if it reads layers that the encoder does not have."""
         super().__init__(spec, task, 1)
 
@@ -171,7 +183,7 @@ class Regressor(ExampleHead):
 
 
 def classification_metrics(
-    task: TaskConfig, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
+    task: ClassificationTask, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
 ) -> Metrics:
     """Return the metrics of single-label classification."""
     numbers = {label: number for number, label in enumerate(task.labels)}
@@ -194,7 +206,7 @@ def classification_metrics(
 
 
 def label_set_metrics(
-    task: TaskConfig, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
+    task: ClassificationTask, examples: Sequence[TextExample], predictions: Sequence[TextPrediction]
 ) -> Metrics:
     """Return the metrics of multi-label classification."""
     labels = np.array(task.labels)
@@ -215,7 +227,10 @@ def label_set_metrics(
     )
 
 
-class TextKind(Kind[TextExample, TextInstance, P]):
+T = TypeVar("T", bound=TextTask)
+
+
+class TextKind(Kind[T, TextExample, TextInstance, P]):
     """What classification and regression share."""
 
     example = TextExample
@@ -226,7 +241,27 @@ class TextKind(Kind[TextExample, TextInstance, P]):
     linear = True
     has_baselines = True
 
-    def row(self, task: TaskConfig) -> RowColumns:
+    def is_linear(self, options: RegressionOptions) -> bool:
+        return options.merge == "mean"
+
+    def compares(self, options: RegressionOptions) -> bool:
+        return not options.both_orders
+
+    def make_task(
+        self,
+        options: RegressionOptions,
+        read: Read,
+        examples: Sequence[TextExample],
+        **common: Any,
+    ) -> T:
+        if options.both_orders and read.columns.text2 is None:
+            raise ConfigError(
+                f"both_orders is for pairs, and {read.log.name} has one text a row; leave it out, "
+                "or name the second text with --text2"
+            )
+        return super().make_task(options, read, examples, **common)
+
+    def row(self, task: T) -> RowColumns:
         """Return the columns of a text or a pair, named as in training."""
         first, second = task.text_column or "text", task.text2_column or "text2"
         if task.text2_column is None:
@@ -234,7 +269,7 @@ class TextKind(Kind[TextExample, TextInstance, P]):
         return RowColumns((first, second), "two texts")
 
     def make(
-        self, task: TaskConfig, tokenizer: Tokenizer, examples: Sequence[TextExample]
+        self, task: T, tokenizer: Tokenizer, examples: Sequence[TextExample]
     ) -> tuple[list[TextInstance], Lengths]:
         """Return one instance for each text or pair.
 
@@ -268,23 +303,23 @@ class TextKind(Kind[TextExample, TextInstance, P]):
                 continue
             ids, segments, lost = make_windows(task, framing, first, second)
             lengths.add(whole_length(framing, first, second), len(ids), lost)
-            if task.both_orders and second is not None:
+            if task.options.both_orders and second is not None:
                 ids_back, segments_back, _ = make_windows(task, framing, second, first)
                 ids, segments = ids + ids_back, segments + segments_back
             instances.append(TextInstance(number, ids, segments, label))
         return instances, lengths
 
     @abstractmethod
-    def trained_label(self, task: TaskConfig, example: TextExample) -> TrainedLabel:
+    def trained_label(self, task: T, example: TextExample) -> TrainedLabel:
         """Return the label of an example as the head is trained to predict it."""
 
     @abstractmethod
-    def array(self, task: TaskConfig, labels: Sequence[Any]) -> npt.NDArray[Any]:
+    def array(self, task: T, labels: Sequence[Any]) -> npt.NDArray[Any]:
         """Return the labels of a batch, in the form of `TextBatch.labels`."""
 
     def collate(
         self,
-        task: TaskConfig,
+        task: T,
         instances: Sequence[TextInstance],
         rows: Sequence[int],
         with_labels: bool,
@@ -311,24 +346,31 @@ class TextKind(Kind[TextExample, TextInstance, P]):
         return example.text, example.text2 or None
 
 
-class ClassificationKind(TextKind[TextPrediction]):
+class ClassificationKind(TextKind[ClassificationTask, TextPrediction]):
     """Classification: one class, or any number of labels."""
 
     name = "classification"
+    task_class = ClassificationTask
     reader = CLASSES
-    needs_labels = True
     graph = ScoreGraph(lambda inputs: TextBatch(inputs, rows=(0,)))
 
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[TextBatch]:
+    def head(self, spec: EncoderSpec, task: ClassificationTask) -> Head[TextBatch]:
         return Classifier(spec, task)
 
-    def trained_label(self, task: TaskConfig, example: TextExample) -> TrainedLabel:
+    def class_weights(
+        self, task: ClassificationTask, examples: Sequence[TextExample]
+    ) -> Tensor | None:
+        if task.options.class_weights == "none":
+            return None
+        return balanced_weights(task.labels, examples, task.options.multi_label)
+
+    def trained_label(self, task: ClassificationTask, example: TextExample) -> TrainedLabel:
         """Return the index of the class, or the sorted indices of all labels."""
         classes = tuple(sorted(task.labels.index(label) for label in classes_of(example)))
-        return classes if task.multi_label else classes[0]
+        return classes if task.options.multi_label else classes[0]
 
-    def array(self, task: TaskConfig, labels: Sequence[Any]) -> npt.NDArray[Any]:
-        if not task.multi_label:
+    def array(self, task: ClassificationTask, labels: Sequence[Any]) -> npt.NDArray[Any]:
+        if not task.options.multi_label:
             return np.array(labels, np.int64)
         applies = np.zeros((len(labels), len(task.labels)), np.float32)
         applies[np.repeat(np.arange(len(labels)), [len(n) for n in labels]), flat(labels)] = 1
@@ -336,7 +378,7 @@ class ClassificationKind(TextKind[TextPrediction]):
 
     def decode(
         self,
-        task: TaskConfig,
+        task: ClassificationTask,
         examples: Sequence[TextExample],
         instances: Sequence[TextInstance],
         scored: Iterator[Scored],
@@ -344,7 +386,7 @@ class ClassificationKind(TextKind[TextPrediction]):
         """Yield the most probable class of each example, or with multi-label the probable
         labels.
         """
-        labels, several = task.labels, task.multi_label
+        labels, several = task.labels, task.options.multi_label
         for batch, _, scores in scored:
             probabilities = torch.sigmoid(scores) if several else torch.softmax(scores, 1)
             best = probabilities.argmax(1).tolist()
@@ -360,24 +402,24 @@ class ClassificationKind(TextKind[TextPrediction]):
         name = str(value)
         return TextPrediction(name, {name: 1.0})
 
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
-        if task.multi_label:
+    def metric_names(self, task: ClassificationTask) -> tuple[str, ...]:
+        if task.options.multi_label:
             return "micro_f1", "macro_f1", "exact_match"
         f1 = ("f1",) if len(task.labels) == 2 else ()  # of the class "1", else of the second class
         return "accuracy", *f1, "macro_f1", "micro_f1", "matthews"
 
     def metrics(
         self,
-        task: TaskConfig,
+        task: ClassificationTask,
         examples: Sequence[TextExample],
         predictions: Sequence[TextPrediction],
     ) -> Metrics:
-        metrics = label_set_metrics if task.multi_label else classification_metrics
+        metrics = label_set_metrics if task.options.multi_label else classification_metrics
         return metrics(task, examples, predictions)
 
     def baselines(
         self,
-        task: TaskConfig,
+        task: ClassificationTask,
         train: Sequence[TextExample],
         dev: Sequence[TextExample],
         seed: int,
@@ -386,21 +428,22 @@ class ClassificationKind(TextKind[TextPrediction]):
         return text_baselines(task, train, dev, seed, simplest)
 
 
-class RegressionKind(TextKind[NumberPrediction]):
+class RegressionKind(TextKind[RegressionTask, NumberPrediction]):
     """Regression: a number."""
 
     name = "regression"
+    task_class = RegressionTask
     reader = NUMBERS
     graph = ScoreGraph(lambda inputs: TextBatch(inputs, rows=(0,)), one_number=True)
     correlates = True
 
-    def head(self, spec: EncoderSpec, task: TaskConfig) -> Head[TextBatch]:
+    def head(self, spec: EncoderSpec, task: RegressionTask) -> Head[TextBatch]:
         return Regressor(spec, task)
 
-    def trained_label(self, task: TaskConfig, example: TextExample) -> TrainedLabel:
+    def trained_label(self, task: RegressionTask, example: TextExample) -> TrainedLabel:
         return cast(float, example.label)
 
-    def array(self, task: TaskConfig, labels: Sequence[Any]) -> npt.NDArray[Any]:
+    def array(self, task: RegressionTask, labels: Sequence[Any]) -> npt.NDArray[Any]:
         return np.array(labels, np.float32)
 
     def start(self, head: Head[Any], examples: Sequence[TextExample]) -> None:
@@ -412,7 +455,7 @@ class RegressionKind(TextKind[NumberPrediction]):
 
     def decode(
         self,
-        task: TaskConfig,
+        task: RegressionTask,
         examples: Sequence[TextExample],
         instances: Sequence[TextInstance],
         scored: Iterator[Scored],
@@ -426,14 +469,14 @@ class RegressionKind(TextKind[NumberPrediction]):
     def parse_prediction(self, value: Any, example: TextExample, where: str) -> NumberPrediction:
         return NumberPrediction(read_number(value, where))
 
-    def metric_names(self, task: TaskConfig) -> tuple[str, ...]:
+    def metric_names(self, task: RegressionTask) -> tuple[str, ...]:
         # the third is the mean of the first two
         correlations = ("pearson", "spearman", "pearson_spearman")
         return *correlations, "mean_absolute_error", "mean_squared_error"
 
     def metrics(
         self,
-        task: TaskConfig,
+        task: RegressionTask,
         examples: Sequence[TextExample],
         predictions: Sequence[NumberPrediction],
     ) -> Metrics:
@@ -456,7 +499,7 @@ class RegressionKind(TextKind[NumberPrediction]):
 
     def baselines(
         self,
-        task: TaskConfig,
+        task: RegressionTask,
         train: Sequence[TextExample],
         dev: Sequence[TextExample],
         seed: int,

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Literal
 
 from bertwright.config.corpus import CorpusConfig
-from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.rows.read import MemoryRows
+from bertwright.tasks.similarity.options import SimilarityOptions
 from bertwright.text.corpus.read import ENDS, LONGEST_TITLE, read_documents
 from bertwright.text.corpus.report import CorpusReport
 
@@ -32,23 +32,25 @@ BODY = 3
 How = Literal["neighbours", "dropout"]
 
 
-def corpus_rows(files: TaskFilesConfig, say: Callable[[str], None]) -> MemoryRows:
+def corpus_rows(
+    options: SimilarityOptions, has_dev: bool, say: Callable[[str], None]
+) -> MemoryRows:
     """Return the pairs of a corpus as rows, which include the number of their document.
 
     Raises:
         DataError: the corpus cannot be read, or has too few sentences.
         ConfigError: sentences are paired with themselves, and there is no dev file.
     """
-    reading = CorpusConfig(documents=files.corpus_documents, deduplicate=True)
+    reading = CorpusConfig(documents=options.corpus_documents, deduplicate=True)
     report = CorpusReport()
-    documents = list(_long_enough(read_documents(files.corpus, reading, report)))
+    documents = list(_long_enough(read_documents(options.corpus, reading, report)))
     several = sum(len(sentences) > 1 for sentences in documents)
     how: How = "neighbours" if 2 * several >= len(documents) else "dropout"
-    if files.corpus_pairs != "auto":
-        how = files.corpus_pairs
-    if how == "dropout" and files.dev is None:
+    if options.corpus_pairs != "auto":
+        how = options.corpus_pairs
+    if how == "dropout" and not has_dev:
         raise ConfigError(
-            f"{', '.join(files.corpus)}: pairs of a sentence and itself (dropout) cannot be "
+            f"{', '.join(options.corpus)}: pairs of a sentence and itself (dropout) cannot be "
             "evaluated on; pass --dev FILE with scored or labelled pairs, or use documents of "
             "several sentences (--corpus-pairs neighbours)"
         )
@@ -61,9 +63,9 @@ def corpus_rows(files: TaskFilesConfig, say: Callable[[str], None]) -> MemoryRow
     rows = list(islice(pairs, MOST_PAIRS))
     if not rows:
         raise DataError(
-            f"{', '.join(files.corpus)}: no document has two sentences of {LEAST_CHARACTERS} "
+            f"{', '.join(options.corpus)}: no document has two sentences of {LEAST_CHARACTERS} "
             "characters or more; documents are separated by --corpus-documents "
-            f"{files.corpus_documents}; --corpus-pairs dropout takes single sentences"
+            f"{options.corpus_documents}; --corpus-pairs dropout takes single sentences"
         )
     words = "that follow each other" if how == "neighbours" else "under two dropout masks"
     say(f"corpus: {len(documents):,} documents, {len(rows):,} pairs of sentences {words} ({how})")
