@@ -51,8 +51,10 @@ from bertwright.version import __version__
 
 R = TypeVar("R", bound=RunConfig)
 CONFIG, ENVIRONMENT = "config.toml", "environment.json"
-_FREE_KEYS = ("log.", "checkpoint.", "parallel")
-"""The keys that may differ when a run is resumed."""
+_FREE_KEYS = ("log.", "checkpoint.", "parallel", "architecture.vocab_size")
+"""The keys that may differ when a run is resumed; the size of the vocabulary is that of the data,
+which are compared.
+"""
 _SCRATCH = (".cooccurrences-*", ".ngrams-*", ".features-*")
 """Temporary folders that a run creates and removes at its end."""
 
