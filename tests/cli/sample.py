@@ -78,7 +78,7 @@ def fail(how: Annotated[str, Parameter(help="Which failure.")]) -> int | None:
     """Fail in the way asked for."""
     if how in ("code", "warn"):
         if how == "warn":
-            from bertwright.checkpoint.checkpoint import DamagedCheckpoint
+            from bertwright.checkpoint.find import DamagedCheckpoint
 
             warnings.warn(DamagedCheckpoint("step-2 is damaged"), stacklevel=2)
             warnings.warn("of another package", RuntimeWarning, stacklevel=2)

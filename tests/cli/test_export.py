@@ -58,7 +58,7 @@ def test_json_is_one_object(asked: list[dict[str, Any]], tmp_path: Path, ran: Ra
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "no file"), (b"", "is empty"), (b"\xff\xfe", "is not UTF-8")],
+    [(None, "no file"), (b"", "is empty"), (b"\xff\xfe", "expected UTF-8")],
 )
 def test_a_sample_that_is_none(
     content: bytes | None, message: str, tmp_path: Path, ran: Ran

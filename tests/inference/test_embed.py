@@ -293,7 +293,7 @@ def test_vectors_that_differ_are_refused(
     ("options", "message"),
     [
         ({"backend": "onnx"}, "--exported DIR"),
-        ({"exported": "nowhere"}, "backend.* torch"),
+        ({"exported": "nowhere"}, "--backend onnx or --backend openvino"),
         ({"backend": "tpu"}, "torch, onnx, openvino"),
         ({"precision": "int4"}, "fp32, bf16, int8"),
         ({"config": VectorConfig((9,))}, "layer 9"),
