@@ -36,6 +36,7 @@ import bertwright
 from bertwright.cli.app import make_app
 from bertwright.cli.app import run as run_verb
 from bertwright.models.catalogue import MODELS, trainable
+from bertwright.tasks.catalogue import KINDS
 from tests.forms import ALIKE, FORMS, LABELS, ROWS, WORDS
 
 Json = Any
@@ -99,22 +100,30 @@ def shown(default: Any) -> str:
 def options() -> Iterator[str]:
     """Yield the options of every verb, with their types, choices and defaults.
 
-    Those of `pretrain` depend on the system. An option that not all systems have with the same
-    type and default is listed with the systems that have it.
+    Those of `pretrain` depend on the system, those of `finetune` and `compare` on the kind of task.
+    An option that not all of them have with the same type and default is listed with those that
+    have it.
     """
+    systems = {system: ["--model", next(iter(MODELS[system].presets))] for system in trainable()}
+    depending = {
+        "pretrain": systems,
+        "finetune": {kind: [kind] for kind in (*KINDS, "multitask")},
+        "compare": {kind: ["--kind", kind] for kind in KINDS},
+    }
     for verb in sorted(verbs_below(make_app())):
-        if verb != ["pretrain"]:
+        variants = depending.get(" ".join(verb))
+        if variants is None:
             for name, rest in sorted(arguments_of(verb, verb).items()):
                 yield f"{' '.join(verb)} {name}: {rest}"
             continue
         of_options: dict[str, list[str]] = {}
-        for system in trainable():
-            words = ["pretrain", "--model", next(iter(MODELS[system].presets))]
-            for name, rest in arguments_of(words, verb).items():
-                of_options.setdefault(f"{name}: {rest}", []).append(system)
-        for line, systems in sorted(of_options.items()):
-            some = "" if len(systems) == len(trainable()) else f" [{', '.join(systems)}]"
-            yield f"pretrain {line}{some}"
+        for variant, words in variants.items():
+            for name, rest in arguments_of([*verb, *words], verb).items():
+                of_options.setdefault(f"{name}: {rest}", []).append(variant)
+        for line, names_of_variants in sorted(of_options.items()):
+            everywhere = len(names_of_variants) == len(variants)
+            some = "" if everywhere else f" [{', '.join(names_of_variants)}]"
+            yield f"{' '.join(verb)} {line}{some}"
 
 
 # Names of Python

@@ -274,7 +274,7 @@ def finetune(
             None: they are found by their names. With `multi_label=True`, `label` is a list: a
             column for each class, or the names of the classes if a column holds lists of 0 and 1.
         config, overwrite, progress, on_log, log_to: as for `pretrain`.
-        settings: any key that `bertwright finetune --help-all` lists, as `epochs=3` or
+        settings: any key that `bertwright finetune KIND --help-all` lists, as `epochs=3` or
             `multi_label=True`.
 
     Raises:

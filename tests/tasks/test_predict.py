@@ -33,7 +33,7 @@ from bertwright.tasks.predictions import (
 )
 from bertwright.tasks.span.options import SpanOptions, SpanTask
 from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
-from bertwright.tasks.task_data import TaskData, make_batch, task_parts
+from bertwright.tasks.task_data import TaskData, joined, make_batch, task_parts
 from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 from tests.tasks.sample import LETTERS, TOKENIZER, make_learner
 
@@ -224,3 +224,18 @@ def test_no_examples_and_no_head() -> None:
     assert list(task_parts("head", task, TOKENIZER, [], 4)) == []
     with pytest.raises(ConfigError, match=r"'other'.*: head"):
         predict(learner, TaskData("other", task, TOKENIZER, [TextExample("a")]))
+
+
+def test_joined_data_counts_the_lengths_of_all_parts() -> None:
+    texts = [TextExample("a b c " * n) for n in range(1, 9)]
+    task = replace(TASKS["classes"], max_windows=1)
+    whole = TaskData("head", task, TOKENIZER, texts)
+    parts = [
+        TaskData("head", task, TOKENIZER, texts[:3]),
+        TaskData("head", task, TOKENIZER, texts[3:]),
+    ]
+    together = joined(parts)
+    assert together.lengths == whole.lengths
+    assert together.lengths.cut
+    assert parts[0].lengths.examples == 3
+    assert [each.example for each in together.instances] == list(range(8))

@@ -84,6 +84,11 @@ class Lengths:
         self.cut += lost > 0
         self.tokens_cut += lost
 
+    def extend(self, others: Lengths) -> None:
+        """Count the examples of `others` too."""
+        for name, value in vars(others).items():
+            setattr(self, name, getattr(self, name) + value)
+
     def warnings(self, room: str, what: str = "examples") -> list[str]:
         """Return a warning about tokens that are not read, if there are any.
 

@@ -118,13 +118,14 @@ def joined(parts: Sequence[TaskData]) -> TaskData:
     """Return the parts of one task as one data set.
 
     Each part keeps its own instances, so the sentences of one part are not context for those of
-    another. `lengths` is that of the first part only.
+    another.
     """
     whole = copy(parts[0])
     whole.__dict__.pop("num_tokens", None)
-    whole.examples, whole.instances = [], []
+    whole.examples, whole.instances, whole.lengths = [], [], Lengths()
     for part in parts:
         before = len(whole.examples)
         whole.instances += [replace(n, example=n.example + before) for n in part.instances]
         whole.examples = [*whole.examples, *part.examples]
+        whole.lengths.extend(part.lengths)
     return whole
