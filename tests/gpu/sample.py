@@ -23,7 +23,7 @@ from bertwright.recipes.pretrain import make_learner
 from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.choices.kind import ChoiceInstance
 from bertwright.tasks.choices.options import MultipleChoiceTask
-from bertwright.tasks.generation.options import GenerationTask
+from bertwright.tasks.generation.options import GenerationOptions, GenerationTask
 from bertwright.tasks.instances import Instance
 from bertwright.tasks.span.options import SpanTask
 from bertwright.tasks.tagging.kind import TaggingInstance
@@ -196,7 +196,7 @@ TASKS: dict[str, tuple[TaskConfig, Callable[[], list[Instance]]]] = {
     ),
     "multiple choice": (MultipleChoiceTask(), _choices),
     "generation": (
-        GenerationTask(),
+        GenerationTask(options=GenerationOptions(max_target_tokens=32)),
         lambda: _texts(lambda n, size: {"label": size // 2}),
     ),
 }
@@ -207,7 +207,7 @@ def tiny_task(name: str) -> tuple[Learner, TaskBatch]:
     """A tiny BERT with a task head, every parameter random, and its batch."""
     task, instances = TASKS[name]
     head = replace(task.head, dropout=0.0)
-    task = replace(task, head=head, max_length=64, stride=16, max_target_tokens=32)
+    task = replace(task, head=head, max_length=64, stride=16)
     small = {**TRANSFORMER, "vocab_size": 90, "hidden_dropout_prob": 0.0}
     config = replace(PRESETS["bert-tiny"], **small, attention_probs_dropout_prob=0.0)
     learner = checkpoint.make_learner(config, [], tasks={"head": task})

@@ -160,7 +160,7 @@ def test_length_in_epochs(data: Path, tmp_path: Path) -> None:
     last = records(tmp_path / "run")[-1]
     assert last["step"] == whole + round(next_one / 2)
     state = json.loads((newest(tmp_path / "run") / "trainer.json").read_text())
-    assert state["position"]["place"] == {"phase": 0, "epoch": 1, "step": last["step"] - whole}
+    assert state["position"]["data"] == {"phase": 0, "epoch": 1, "step": last["step"] - whole}
     at, seen = DataPosition(), 0
     while at.epoch == 0:
         step, at = batches.step(at, 0.0)

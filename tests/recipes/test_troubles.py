@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
-from bertwright.checkpoint import checkpoint
+from bertwright.checkpoint import checkpoint, memory
 from bertwright.checkpoint.find import list_checkpoints
 from bertwright.config import values
 from bertwright.data.loading.phase_loader import PhaseLoader
@@ -400,6 +400,6 @@ def test_a_model_that_does_not_fit_the_memory_is_never_built(
     large = config_of(data, tmp_path / "run", architecture=sizes)
     fails(large, ConfigError, "parameters, which take .* GB of memory; this machine has")
     assert not (tmp_path / "run").exists()
-    monkeypatch.setattr(checkpoint, "usable_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "usable_memory", lambda: 1000)
     with pytest.raises(ConfigError, match=f"{newest(whole_run).name} has .* parameters"):
         checkpoint.load(whole_run)
