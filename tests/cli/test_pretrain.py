@@ -405,3 +405,15 @@ def test_the_options_of_every_system_are_read(system: str) -> None:
     words = ["pretrain", "--data", "shards", "--out", "run", "--model", MODELS[system].default]
     _, bound = read(make_app(words=words), words)
     assert type(bound.arguments["config"]) is MODELS[system].run
+
+
+def test_an_option_that_runs_in_passes_do_not_have(ran: Ran) -> None:
+    words = ["pretrain", "--data", "d", "--out", "o", "--model", "word2vec-cbow"]
+    for option, meant in (
+        ("--steps", "--epochs"),
+        ("--optimizer.learning-rate", "--learning-rate"),
+        ("--validation.fraction", "--model word2vec-cbow --help-all"),
+    ):
+        assert_names(ran(*words, option, "1", code=2).err, option, meant)
+    fixed = ran(*words, "--architecture.vocab-size", "9", code=2)
+    assert_names(fixed.err, "--architecture.vocab-size", "word2vec")

@@ -27,11 +27,7 @@ def one_key_of_each_section(run: RunConfig) -> dict[str, Any]:
     for name, section in vars(run).items():
         if is_dataclass(section):
             keys = vars(section).items()
-            read_ones = (
-                k
-                for k, v in keys
-                if v is not None and run.reads(f"{name}.{k}") and k not in run.fixed
-            )
+            read_ones = (k for k, v in keys if v is not None and k not in run.fixed)
             if key := next(read_ones, None):
                 first[f"{name}.{key}"] = getattr(section, key)
     return first

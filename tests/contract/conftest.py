@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from bertwright.checkpoint import checkpoint
-from bertwright.config.run import RunConfig
+from bertwright.config import values
+from bertwright.config.run import RunConfig, StepRun
 from bertwright.data.shards import Shards, open_shards
 from bertwright.models.catalogue import MODELS, trainable
-from bertwright.models.load import load, system_of
+from bertwright.models.load import load
 from bertwright.models.system import System
 from bertwright.nn.objective import Learner
 from bertwright.recipes.configure import configure
@@ -112,15 +113,15 @@ CHECKPOINTS = {"every_steps": 5, "keep": 8}
 def mapping(system: str, data: Path, out: Path, **over: Any) -> dict[str, Any]:
     """A run of a system, as a configuration file has it; keys that it lacks are left out."""
     run = trainable()[system]
-    length = {"epochs" if run.own_loop else "steps": STEPS}
+    length = {"steps" if issubclass(run, StepRun) else "epochs": STEPS}
     base = {
         **mapping_of(data, out, **length),
         "model": MODELS[system].default,
         "sequence_length": 20,
     }
     made = {**base, **RUNS[system], **over}
-    without = {"validation"} if system_of(run).instances is None else set()
-    return {key: made[key] for key in made.keys() & run.__dataclass_fields__.keys() - without}
+    read = values.keys_of(run)
+    return values.nested({key: v for key, v in values.flatten(made).items() if key in read})
 
 
 def config_of(system: str, data: Path, out: Path, **over: Any) -> RunConfig:

@@ -263,8 +263,7 @@ STEPS = {
     "checkpoint": {"every_steps": 6},
     "log": {"every_steps": 1},
 }
-PASSES = {"checkpoint": {"every_steps": 1}}
-VECTORS = {**PASSES, "workers": 1, "epochs": 4}
+VECTORS = {"workers": 1, "epochs": 4}
 BERT = {"architecture": {**TRANSFORMER, **FEED_FORWARD}, "instances": {"sequence_length": 32}}
 PRETRAINED: dict[str, dict[str, Any]] = {
     "bert": {
@@ -320,9 +319,9 @@ PRETRAINED: dict[str, dict[str, Any]] = {
         **STEPS, "data": "shards/character", "model": "nnlm-small", "sequence_length": 24,
         "architecture": {"hidden_size": 10, "context_size": 3, "direct_connections": True},
     },
-    "ngram": {**PASSES, "data": "shards/word", "model": "ngram", "architecture": {"order": 3},
+    "ngram": {"data": "shards/word", "model": "ngram", "architecture": {"order": 3},
               "prune": [0, 0, 1], "validation": {"fraction": 0.1}},
-    "ngram-add-k": {**PASSES, "data": "shards/unknown", "model": "ngram", "smoothing": "add-k",
+    "ngram-add-k": {"data": "shards/unknown", "model": "ngram", "smoothing": "add-k",
                     "architecture": {"order": 2}, "validation": {"fraction": 0.1}},
     "word2vec": {**VECTORS, "data": "shards/unknown", "model": "word2vec-skip-gram",
                  "architecture": {"hidden_size": 10}},

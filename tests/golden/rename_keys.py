@@ -120,6 +120,23 @@ class Added:
 
 Change = Renamed | Removed | Added
 
+
+def keys_of_passes() -> Iterator[Change]:
+    """Runs that are counted or trained in passes have the keys that they read alone."""
+    of_steps = ("steps", "compile", "parallel", "optimizer", "schedule", "batch")
+    of_steps += ("checkpoint/every_minutes", "checkpoint/every_steps")
+    of_steps += ("log/every_seconds", "log/every_steps")
+    own = {
+        "ngram*": ("minutes", "validation/every_minutes", "validation/every_steps"),
+        "word2vec*": ("validation",),
+        "fasttext*": ("validation",),
+        "glove": ("validation",),
+    }
+    for run, keys in own.items():
+        for key in (*of_steps, *keys):
+            yield Removed(f"{run}/config.toml", key)
+
+
 ARCHITECTURES: dict[str, Json] = json.loads(
     Path(__file__).with_name("architectures.json").read_text("utf-8")
 )
@@ -204,6 +221,7 @@ CHANGES: tuple[Change, ...] = (
         )
     ),
     *options_of_kinds(),
+    *keys_of_passes(),
 )
 """Changes since the commit that the runs are made from, in the order in which they came."""
 

@@ -30,7 +30,7 @@ from bertwright.models.ngram.system import discounts, estimate
 from bertwright.models.ngram.tables import Ngrams
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from bertwright.text.tokenizer.train import train_tokenizer
-from tests.recipes.sample import SPECIAL, WORDS, mapping_of, train
+from tests.recipes.sample import SPECIAL, WORDS, train
 
 BEGIN, END, UNKNOWN = 2, 3, 1
 Gram = tuple[int, ...]
@@ -244,10 +244,8 @@ def test_add_k_equals_its_formula(shards: Shards, texts: list[list[int]], tmp_pa
 
 
 def run_of(data: Path, out: Path, **over: Any) -> NgramRun:
-    made = mapping_of(data, out, epochs=1)
-    for name in ("instances", "optimizer", "batch", "steps"):
-        made.pop(name, None)
-    made |= {"model": "ngram", "architecture": {"order": 3}, **over}
+    made = {"data": str(data), "out": str(out), "precision": "fp32", "device": "cpu"}
+    made |= {"validation": {"fraction": 0.1, "tokens": 512}, "architecture": {"order": 3}, **over}
     return values.from_dict(NgramRun, made)
 
 

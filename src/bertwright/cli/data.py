@@ -18,6 +18,7 @@ from bertwright.cli.options import (
 )
 from bertwright.cli.output import counted, print_json
 from bertwright.config.corpus import CorpusConfig
+from bertwright.config.run import PassRun
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert.config import InstanceConfig
@@ -214,6 +215,6 @@ def check(
     if checkup.errors:
         return DataError.exit_code
     where = shlex.quote(str(folder))
-    length = f"--epochs {run.completed().epochs:g}" if run.own_loop else "--minutes 30"
+    length = f"--epochs {run.completed().epochs:g}" if isinstance(run, PassRun) else "--minutes 30"
     print(f"Train: bertwright pretrain --model {run.model} --data {where} {length} --out runs/NAME")
     return 0

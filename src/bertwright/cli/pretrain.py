@@ -14,9 +14,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Flag, Overwrite
-from bertwright.cli.reading import LENGTHS, find_file
+from bertwright.cli.reading import find_file
 from bertwright.config import values
-from bertwright.config.run import RunConfig
+from bertwright.config.run import PassRun, RunConfig, StepRun
 from bertwright.console import say
 from bertwright.errors import ConfigError
 from bertwright.models.catalogue import (
@@ -48,17 +48,16 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
     if system in MODELS and system not in trainable():
         raise not_trained(system)
     name = system if system in trainable() else system_of_model(model)
-    _refuse_ignored(words, name, trainable()[name])
+    _refuse_fixed(words, name, trainable()[name])
     return _verb(trainable()[name], model)
 
 
-def _refuse_ignored(words: Sequence[str], system: str, run: type[RunConfig]) -> None:
-    """Raise ConfigError if the runs of a system do not read one of the options."""
+def _refuse_fixed(words: Sequence[str], system: str, run: type[RunConfig]) -> None:
+    """Raise ConfigError if an option is a key of `architecture` that no run of a system sets."""
     options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
     for option in options:
         key = option.removeprefix("--").replace("-", "_").removeprefix("no_")
-        # for a wrong option of the length, the run says which one to give instead
-        if not _is_option(run, key) and key not in LENGTHS:
+        if not _is_option(run, key):
             raise ConfigError(
                 f"{option} came, but {system} does not read it: leave it out. bertwright pretrain "
                 f"--model {run.default_model} --help-all lists what it reads"
@@ -84,12 +83,13 @@ def _verb(run: type[RunConfig], model: str | None) -> Callable[..., None]:
         the run and end it with exit codes 130 and 143; the same command with --resume continues it.
 
         Args:
-            resume: Continue the run in --out, or start it if there is none. Only options of log,
-                checkpoint and parallel may be changed.
+            resume: Continue the run in --out, or start it if there is none. Only options of
+                log, checkpoint and parallel may be changed.
             verify: Compare the files of the shards with their SHA-256 before training;
                 --no-verify compares only their sizes.
         """
-        if Path(config.data).exists():  # if it does not, the recipe reports that first
+        # if the data do not exist, the recipe reports that first
+        if isinstance(config, StepRun) and Path(config.data).exists():
             config.require_length()  # before torch is imported, which takes seconds
         from bertwright.recipes.pretrain import pretrain as run_pretraining
 
@@ -98,16 +98,18 @@ def _verb(run: type[RunConfig], model: str | None) -> Callable[..., None]:
             _print_end(folder, config)
 
     said = str(pretrain.__doc__)
-    if run.own_loop:
+    if issubclass(run, PassRun):
         lengths = "one of --steps, --minutes and --epochs"
         passes = "--epochs, passes over the data"
         both = "--epochs (passes over the data) or --minutes; with both, the shorter one holds"
-        said = said.replace(lengths, both if "minutes" in run.lengths else passes)
+        said = said.replace(lengths, both if "minutes" in values.keys_of(run) else passes)
+        said = said.replace("log, checkpoint and parallel", "log and checkpoint")
     names = f"{', '.join(run.presets)}; unset: {run.default_model}, or the size of `init`."
     pretrain.__doc__ = f"{said.rstrip()}\n            config.model: {names}"
     pretrain.reads = partial(_is_option, run)  # type: ignore[attr-defined]
     pretrain.defaults = defaults_of(run, model)  # type: ignore[attr-defined]
     pretrain.build = partial(_build, run)  # type: ignore[attr-defined]
+    pretrain.words = () if model is None else ("--model", model)  # type: ignore[attr-defined]
     pretrain.models = _models()  # type: ignore[attr-defined]
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
@@ -116,7 +118,7 @@ def _verb(run: type[RunConfig], model: str | None) -> Callable[..., None]:
 def _is_option(run: type[RunConfig], key: str) -> bool:
     """Return whether a key of a run's class is an option."""
     section, _, name = key.rpartition(".")
-    return run.reads(key) and not (section == "architecture" and name in run.fixed)
+    return not (section == "architecture" and name in run.fixed)
 
 
 def _build(run: type[RunConfig], given: dict[str, Any]) -> RunConfig:

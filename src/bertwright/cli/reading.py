@@ -257,13 +257,16 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
             message = f"missing {name}, {', '.join(others)}."
     if "nknown option" in message and "mean" not in message:
         message += " A text that begins with a dash comes after --."
-    return f"{message} {' '.join(['bertwright', *commands])} --help-all lists what there is."
+    command = ("bertwright", *commands, *getattr(apps[-1].default_command, "words", ()))
+    return f"{message} {' '.join(command)} --help-all lists what there is."
 
 
 SYNONYMS = {
     "batch_size": ("batch.tokens", "micro_tokens"),
     "num_train_epochs": ("epochs",),
     "max_steps": ("steps",),
+    "steps": ("epochs",),
+    "minutes": ("epochs",),
     "output_dir": ("out",),
     "output": ("out",),
     "max_seq_length": ("instances.sequence_length", "sequence_length", "max_length"),

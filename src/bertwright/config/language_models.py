@@ -10,11 +10,11 @@ from bertwright.config.ranges import (
     at_least,
     between,
 )
-from bertwright.config.run import RunConfig
+from bertwright.config.run import StepRun
 
 
 @dataclass(frozen=True)
-class LanguageModelRun(RunConfig):
+class LanguageModelRun(StepRun):
     """A run over token streams; a system adds its `architecture` and its presets."""
 
     # only built-in types, because cyclopts reads these annotations in a subclass's file

@@ -1,8 +1,10 @@
-"""The configuration that the training runs of all systems share: data, length, optimizer, batches.
+"""The keys that training runs share: those of all, of runs in steps, and of runs in passes.
 
 A system adds its own keys in a subclass (`models/NAME/config.py`); `models/catalogue.py` lists
-these. Annotations are types in this file, not text, because cyclopts evaluates those that a
-subclass inherits in the subclass's file.
+these. A run has no keys that it does not read.
+
+Annotations are types in this file, not text, because cyclopts evaluates those that a subclass
+inherits in the subclass's file.
 """
 
 from collections.abc import Mapping
@@ -12,12 +14,6 @@ from typing import Any, ClassVar, Literal, Self
 
 from bertwright.config.ranges import above, at_least, below_one, seed
 from bertwright.errors import ConfigError
-
-OF_STEPS = (
-    *("steps", "minutes", "optimizer.", "schedule.", "batch.", "compile", "parallel"),
-    *("checkpoint.every", "log.every", "validation.every"),
-)
-"""The beginnings of keys that only apply to runs that are trained step by step."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +86,8 @@ HoldOut = Literal["documents", "ends"]
 
 
 @dataclass(frozen=True)
-class ValidationConfig:
-    """Held-out documents, and how often the loss on them is computed."""
+class HoldOutConfig:
+    """Held-out documents, on which the loss is computed."""
 
     fraction: float = 0.01
     """Fraction of the documents to hold out for validation."""
@@ -102,43 +98,69 @@ class ValidationConfig:
     """
     tokens: int = 65536
     """Maximum tokens of held-out instances per validation."""
+
+    def __post_init__(self) -> None:
+        below_one(self, "fraction")
+        at_least(self, 1, "tokens")
+
+
+@dataclass(frozen=True)
+class ValidationConfig(HoldOutConfig):
+    """Held-out documents, and how often the loss on them is computed."""
+
     every_minutes: float = 5.0
     """Minutes between two validations; there is always one at the end of the run."""
     every_steps: int | None = None
     """Steps between two validations, instead of minutes."""
 
     def __post_init__(self) -> None:
-        below_one(self, "fraction")
-        at_least(self, 1, "tokens", "every_steps")
+        super().__post_init__()
+        at_least(self, 1, "every_steps")
         at_least(self, 0, "every_minutes")
 
 
 @dataclass(frozen=True)
-class CheckpointConfig:
+class KeepConfig:
+    """How many checkpoints are kept."""
+
+    keep: int = 2
+    """Number of newest checkpoints to keep."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "keep")
+
+
+@dataclass(frozen=True)
+class CheckpointConfig(KeepConfig):
     """How often a checkpoint is written, and how many are kept."""
 
     every_minutes: float = 10.0
     """Minutes between two checkpoints; there is always one at the end of the run."""
     every_steps: int | None = None
     """Steps between two checkpoints, instead of minutes."""
-    keep: int = 2
-    """Number of newest checkpoints to keep."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "every_steps", "keep")
+        super().__post_init__()
+        at_least(self, 1, "every_steps")
         at_least(self, 0, "every_minutes")
 
 
 @dataclass(frozen=True)
-class LogConfig:
-    """What is logged during a run."""
+class TensorBoardConfig:
+    """Where else than in `metrics.jsonl` a run is logged."""
+
+    tensorboard: bool = False
+    """Also write TensorBoard events to `RUN/tensorboard` (extra `tensorboard`)."""
+
+
+@dataclass(frozen=True)
+class LogConfig(TensorBoardConfig):
+    """What is logged during a run, and how often."""
 
     every_seconds: float = 10.0
     """Seconds between two log lines, in `metrics.jsonl` and on the screen."""
     every_steps: int | None = None
     """Steps between two log lines, instead of seconds."""
-    tensorboard: bool = False
-    """Also write TensorBoard events to `RUN/tensorboard` (extra `tensorboard`)."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "every_steps")
@@ -151,7 +173,7 @@ NO_DROPOUT = MappingProxyType({"hidden_dropout_prob": 0.0, "attention_probs_drop
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The configuration of a training run; a subclass adds a system's own keys."""
+    """The keys of all training runs; `StepRun` or `PassRun` adds those of its kind."""
 
     presets: ClassVar[Mapping[str, Any]] = {}
     """The presets that `model` may name."""
@@ -167,18 +189,6 @@ class RunConfig:
     """The keys that name a model to start from, which brings its architecture."""
     default_model: ClassVar[str] = ""
     """The value of `model` if neither it nor `init` is given."""
-    own_loop: ClassVar[bool] = False
-    """Whether the system is counted, or trained in passes of its own (`System.fit`). Its runs then
-    have a usual length, so that none must be given.
-    """
-    lengths: ClassVar[tuple[str, ...]] = ("steps", "minutes", "epochs")
-    """The keys that may set the length of a run: one of them, or, for a system with its own loop,
-    several, of which the shortest holds.
-    """
-    ignored: ClassVar[tuple[str, ...]] = ()
-    """The beginnings of keys that its runs do not read, in addition to `OF_STEPS` if it has its own
-    loop. A `config.toml` may contain them; the command line has no such options.
-    """
 
     data: str
     """Folder of shards that `bertwright data build` wrote."""
@@ -188,76 +198,29 @@ class RunConfig:
     """Preset of the model, by name; unset: that of `init`, else the system's default."""
     init: str | None = None
     """Checkpoint to start from (continued pre-training), which determines the size of the model."""
-    steps: int | None = None
-    """Length of the run in optimizer steps."""
-    minutes: float | None = None
-    """Length of the run in minutes of wall-clock time, including validation."""
-    epochs: float | None = None
-    """Length of the run in passes over the data."""
     seed: int = 1
     """Seed of weights, instances and dropout."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Precision of matrix products; auto: bf16 if the hardware multiplies it faster, else fp32.
     Weights stay float32.
     """
-    compile: bool = False
-    """Compile the part of each layer after attention with torch.compile, for GPUs; needs a C++
-    compiler."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device to train on; auto uses the GPU if there is one."""
-    parallel: Literal["ddp", "fsdp"] = "ddp"
-    """With torchrun: ddp, each process holds all weights; fsdp, a shard of them (FSDP2)."""
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    """The optimizer."""
-    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
-    """The learning rate over time."""
-    batch: BatchConfig = field(default_factory=BatchConfig)
-    """Sizes of steps and micro-batches."""
-    validation: ValidationConfig = field(default_factory=ValidationConfig)
-    """Held-out documents and how often they are evaluated."""
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    """How often checkpoints are written, and how many are kept."""
-    log: LogConfig = field(default_factory=LogConfig)
-    """What is logged, and how often."""
+    checkpoint: KeepConfig = field(default_factory=KeepConfig)
+    """How many checkpoints are kept."""
+    log: TensorBoardConfig = field(default_factory=TensorBoardConfig)
+    """Where the run is logged."""
     architecture: Any = None
     """The model's configuration: the preset with the keys that are given; unset, for a run that
     starts from a model: that model's.
     """
 
     def __post_init__(self) -> None:
-        self._check_length()
         seed(self)
         if self.model is not None and self.presets and self.model not in self.presets:
             raise ConfigError(f"no model {self.model!r}; expected {', '.join(self.presets)}")
-        micro = self.batch.micro_tokens
-        if micro is not None and micro < self.longest_sequence:
-            raise ConfigError(
-                f"batch.micro_tokens is {micro}; one sequence may have {self.longest_sequence} "
-                "tokens"
-            )
         if self.sized_by is None and self.presets:
             self.require_positions(self.new_architecture)
-
-    def _check_length(self) -> None:
-        """Raise ConfigError if a length is not above 0, or more than one is given."""
-        lengths = {"steps": self.steps, "minutes": self.minutes, "epochs": self.epochs}
-        given = [name for name, length in lengths.items() if length is not None]
-        for name in given:
-            if name not in self.lengths:
-                expected = " or ".join(f"--{length}" for length in self.lengths)
-                raise ConfigError(
-                    f"a {self.default_model} is trained in passes over the data: expected "
-                    f"{expected}, --{name} came"
-                )
-        if len(given) > 1 and not self.own_loop:
-            self.refuse_length(" and ".join(f"--{name}" for name in given))
-        above(self, 0, *given)
-
-    @classmethod
-    def reads(cls, key: str) -> bool:
-        """Return whether the runs of the system read a key."""
-        of_steps = [each for each in OF_STEPS if cls.own_loop and each not in cls.lengths]
-        return not key.startswith((*cls.ignored, *of_steps))
 
     def completed(self) -> Self:
         """Return the run with the name of its model, which is the default if neither it nor `init`
@@ -319,17 +282,6 @@ class RunConfig:
         """The path of the model that determines the sizes; None: `model` and `architecture` do."""
         return self.init
 
-    def require_length(self) -> None:
-        """Raise ConfigError if the run has no length. This is checked after its data are opened, so
-        that missing data are reported first.
-        """
-        if self.steps is self.minutes is self.epochs is None and not self.own_loop:
-            self.refuse_length("none of them")
-
-    def refuse_length(self, came: str) -> None:
-        """Raise ConfigError: `came` was given instead of exactly one length."""
-        raise ConfigError(f"expected one of --steps, --minutes, --epochs; {came} came")
-
     @property
     def longest_sequence(self) -> int:
         """The number of tokens of the longest sequence that the run may read."""
@@ -369,3 +321,88 @@ class RunConfig:
     def model_config(self, vocab_size: int) -> Any:
         """Return the configuration of a new model for a vocabulary."""
         return replace(self.new_architecture, vocab_size=vocab_size)
+
+
+@dataclass(frozen=True)
+class EvaluatedRun(RunConfig):
+    """A run that holds out text and computes the loss on it."""
+
+    validation: HoldOutConfig = field(default_factory=HoldOutConfig)
+    """Held-out documents."""
+
+
+@dataclass(frozen=True)
+class StepRun(EvaluatedRun):
+    """A run that is trained step by step, for one length: steps, minutes or epochs."""
+
+    steps: int | None = None
+    """Length of the run in optimizer steps."""
+    minutes: float | None = None
+    """Length of the run in minutes of wall-clock time, including validation."""
+    epochs: float | None = None
+    """Length of the run in passes over the data."""
+    compile: bool = False
+    """Compile the part of each layer after attention with torch.compile, for GPUs; needs a C++
+    compiler."""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    """With torchrun: ddp, each process holds all weights; fsdp, a shard of them (FSDP2)."""
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    """The optimizer."""
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    """The learning rate over time."""
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    """Sizes of steps and micro-batches."""
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    """Held-out documents and how often they are evaluated."""
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    """How often checkpoints are written, and how many are kept."""
+    log: LogConfig = field(default_factory=LogConfig)
+    """What is logged, and how often."""
+
+    def __post_init__(self) -> None:
+        given = self._lengths()
+        if len(given) > 1:
+            self._refuse_length(" and ".join(f"--{name}" for name in given))
+        above(self, 0, *given)
+        super().__post_init__()
+        micro = self.batch.micro_tokens
+        if micro is not None and micro < self.longest_sequence:
+            raise ConfigError(
+                f"batch.micro_tokens is {micro}; one sequence may have {self.longest_sequence} "
+                "tokens"
+            )
+
+    def require_length(self) -> None:
+        """Raise ConfigError if the run has no length. This is checked after its data are opened, so
+        that missing data are reported first.
+        """
+        if not self._lengths():
+            self._refuse_length("none of them")
+
+    def _lengths(self) -> list[str]:
+        """Return the names of the lengths that are given."""
+        lengths = ("steps", "minutes", "epochs")
+        return [name for name in lengths if getattr(self, name) is not None]
+
+    def _refuse_length(self, came: str) -> None:
+        """Raise ConfigError: `came` was given instead of exactly one length."""
+        raise ConfigError(f"expected one of --steps, --minutes, --epochs; {came} came")
+
+
+@dataclass(frozen=True)
+class PassRun(RunConfig):
+    """A run that is counted, or trained in passes of its own (`System.fit`). It has a usual length,
+    and is logged and saved after each pass.
+    """
+
+    epochs: float | None = None
+    """Length of the run in passes over the data."""
+
+    def __post_init__(self) -> None:
+        above(self, 0, "epochs")
+        super().__post_init__()
+
+    @property
+    def most_minutes(self) -> float | None:
+        """The minutes after which the run ends before its last pass; None: there is no limit."""
+        return None

@@ -11,7 +11,7 @@ from bertwright.config.ranges import (
     MOST_TOKENS,
     between,
 )
-from bertwright.config.run import OptimizerConfig, RunConfig, ScheduleConfig
+from bertwright.config.run import OptimizerConfig, ScheduleConfig, StepRun
 
 adam = partial(OptimizerConfig, matrices="adamw", beta2=0.98, eps=1e-9, weight_decay=0.0)
 """Adam with the values of Vaswani et al. 2017 (section 5.3)."""
@@ -20,7 +20,7 @@ inverse_sqrt = partial(ScheduleConfig, curve="inverse-sqrt", warmup=0.1)
 
 
 @dataclass(frozen=True)
-class TranslationRun(RunConfig):
+class TranslationRun(StepRun):
     """A run over parallel text."""
 
     sequence_length: int = 128

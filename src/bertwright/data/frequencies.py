@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from bertwright.arrays import Float64s, Int64s
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun
 from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.data.split import split_text
@@ -20,7 +20,7 @@ COUNTED_TOKENS = 4_000_000
 """The number of tokens of training documents that are counted, which takes some seconds."""
 
 
-def sample_training_tokens(run: RunConfig, shards: Shards) -> Int64s:
+def sample_training_tokens(run: EvaluatedRun, shards: Shards) -> Int64s:
     """Return at most `COUNTED_TOKENS` tokens of random training documents of a run, end to end;
     held-out documents are not read."""
     held = run.validation

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bertwright.config.language_models import LanguageModelRun
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun
 from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
@@ -23,7 +23,7 @@ def token_streams(run: LanguageModelRun, shards: Shards, split: Split, seed: int
 
 
 def initialize_language_model(
-    learner: Learner, run: RunConfig, shards: Shards, sources: RunSources
+    learner: Learner, run: EvaluatedRun, shards: Shards, sources: RunSources
 ) -> None:
     """Initialize all weights as published, except the output bias, which is initialized from the
     frequencies of tokens."""
@@ -31,7 +31,7 @@ def initialize_language_model(
     predict_frequencies(learner.objectives["next_token"].get_parameter("bias"), run, shards)
 
 
-def predict_frequencies(bias: Tensor, run: RunConfig, shards: Shards) -> None:
+def predict_frequencies(bias: Tensor, run: EvaluatedRun, shards: Shards) -> None:
     """Initialize the bias of an output layer `[V]` in place, so that it predicts each token by its
     frequency in the training text. Tokens beyond V count as the last."""
     frequencies = log_frequencies(sample_training_tokens(run, shards), len(bias))

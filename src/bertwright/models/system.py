@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun, RunConfig, StepRun
 from bertwright.data.instances import Instances
 from bertwright.data.loading.phases import Pass, PassBudget, Phase
 from bertwright.data.shards import Shards
@@ -33,6 +33,8 @@ from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner, Objective
 from bertwright.storage.tensor_names import ParameterMapping, Parts
 from bertwright.text.tokenizer.tokenizer import Tokenizer
+
+R = TypeVar("R", bound=RunConfig)
 
 
 @dataclass(frozen=True)
@@ -160,8 +162,8 @@ class System:
     """(learner, R, shards, sources) -> None: initializes all weights, with the seed of R."""
     fit: Callable[[Any, Shards, Learner, PassBudget], Iterator[Pass]] | None = None
     """(R, shards, learner, budget) -> passes: trains the learner pass by pass until the budget is
-    used up, for systems that are counted or have their own training loop (`R.own_loop`). After each
-    pass the run is evaluated, logged and saved.
+    used up, for systems that are counted or have their own training loop: those whose R is a
+    `PassRun`. After each pass the run is evaluated, logged and saved.
     """
 
     def in_layout(self, name: str) -> System:
@@ -202,7 +204,7 @@ class System:
         }
         return Learner(encoder, heads)
 
-    def trained_on(self, run: RunConfig, shards: Shards) -> Sequence[Phase]:
+    def trained_on(self, run: StepRun, shards: Shards) -> Sequence[Phase]:
         """Return the phases of a run. Most systems have one, which reads the documents that are not
         held out.
         """
@@ -221,10 +223,10 @@ class System:
         """Return the names of the objectives of a run."""
         return list(self.objectives if self.trained_with is None else self.trained_with(run))
 
-    def with_hold_out(self, run: RunConfig, shards: Shards) -> RunConfig:
+    def with_hold_out(self, run: R, shards: Shards) -> R:
         """Return the configuration of a new run with the rule by which it holds out text set,
         unless the run names one."""
-        if run.validation.hold_out is not None or self.instances is None:
+        if not isinstance(run, EvaluatedRun) or run.validation.hold_out is not None:
             return run
         rule = rule_of_new_run(shards, run.validation.fraction)
         rule = rule if self.row.reads == "text" else "documents"

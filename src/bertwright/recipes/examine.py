@@ -14,7 +14,7 @@ from typing import Any
 from bertwright.atomic import atomic_file
 from bertwright.checkpoint.find import find_checkpoint
 from bertwright.config import values
-from bertwright.config.run import RunConfig
+from bertwright.config.run import RunConfig, StepRun
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards, open_shards, read_shards_manifest
 from bertwright.errors import BertwrightError, ConfigError
@@ -68,7 +68,7 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
             f"--{option} is set, but {model} is trained without it: bertwright pretrain --model "
             f"{model} --help-all shows its keys"
         )
-    if not run.own_loop:
+    if issubclass(run, StepRun):
         keys["epochs"] = 1.0
     return run(data=str(folder), out="", model=model, **keys)
 
@@ -78,12 +78,13 @@ def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None
 
     The result is None if the system has its own training loop.
     """
-    if config.own_loop:
+    if not isinstance(config, StepRun):
         return None
+    run = config
 
     def instances(shards: Shards) -> Instances[Any]:
-        system = system_of(config)
-        return system.trained_on(system.with_hold_out(config, shards), shards)[0].instances
+        system = system_of(run)
+        return system.trained_on(system.with_hold_out(run, shards), shards)[0].instances
 
     return instances
 

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 
@@ -20,7 +20,7 @@ from bertwright.atomic import MANIFEST, disk_errors, refuse_source, sha256_file
 from bertwright.checkpoint import checkpoint
 from bertwright.checkpoint.memory import require_memory
 from bertwright.checkpoint.opened import open_model
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun, PassRun, RunConfig, StepRun
 from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.loading.phase_loader import PhaseLoader
 from bertwright.data.loading.phases import PassBudget
@@ -91,12 +91,13 @@ def pretrain(
     config = config.completed()
     run = Path(config.out)
     with (
-        join_ranks(config.device, config.parallel) as ranks,
+        join_ranks(config.device, _parallel(config)) as ranks,
         disk_errors(run),
         contextlib.ExitStack() as stack,
     ):
         shards = open_shards(config.data, verify)
-        config.require_length()
+        if isinstance(config, StepRun):
+            config.require_length()
         if config.sized_by is None:
             model = system_of(config).model(config, shards, RunSources())
             config = replace(config, architecture=model)
@@ -115,11 +116,16 @@ def pretrain(
         training = _build(config, run, shards, ranks, beginning)
         position = _first_position(training, data_sha256)
         with _open_log(training, position, say, on_log) as log:
-            if training.batches is None:
-                _train_by_passes(training, position, log)
-            else:
-                _train_by_steps(training, training.batches, position, log)
+            if isinstance(training.config, PassRun):
+                _train_by_passes(training, training.config, position, log)
+            elif isinstance(training.config, StepRun):
+                _train_by_steps(training, training.config, position, log)
     return run
+
+
+def _parallel(config: RunConfig) -> Literal["ddp", "fsdp"]:
+    """Return how the processes of a run share its weights; a run in passes has one process."""
+    return config.parallel if isinstance(config, StepRun) else "ddp"
 
 
 def _resume(
@@ -201,7 +207,7 @@ def _ready(config: RunConfig, learner: Learner) -> Learner:
         # matrices are rounded differently. Copies are aligned alike, so a run resumes bit for bit.
         parameter.data = parameter.data.clone()
     freeze_unread_pooler(learner)
-    if config.compile:
+    if isinstance(config, StepRun) and config.compile:
         for module in learner.encoder.modules():
             if isinstance(module, TransformerLayer):
                 module.compile_parts()
@@ -259,12 +265,6 @@ class _Training:
         length = self.config.trained_length(phase)
         return None if length is None else max(length, self.length_before)
 
-    def begin_step(self, done: float, width: float) -> float:
-        """Set the learning rates of a step, and return the learning rate of AdamW."""
-        factor = rate_factor(self.config.schedule, done, width)
-        self.optimizers.set_rates(factor)
-        return self.config.optimizer.learning_rate * factor
-
     def save(self, at: Position) -> None:
         """Write a checkpoint of the run at a position."""
         run_folder.save(
@@ -301,7 +301,7 @@ def _build(
     length_before = _length_before(config, beginning)
     ranks.shard(learner, list(dict.fromkeys(learner.encoder.stages()[1:])))
     precision, peak = _precision(config, ranks, beginning)
-    if system.fit is None:
+    if isinstance(config, StepRun):
         optimizers = make_optimizers(learner, config.optimizer, precision)
         phases = system.trained_on(config, shards)
         tokens = config.batch.micro_tokens or micro_tokens(ranks.device)
@@ -340,7 +340,7 @@ def _first_position(training: _Training, data_sha256: str) -> Position:
         return load_state(training.beginning.opened.folder, training.learner, training.optimizers)
     if ranks.is_first:  # all input has been checked by now
         environment = run_folder.environment(ranks, training.precision, training.peak)
-        if system_of(config).instances is not None:
+        if isinstance(config, EvaluatedRun):
             held = config.validation
             environment["held_out"] = described(training.shards, held.fraction, held.hold_out)
         run_folder.begin(training.run, environment | {"data_sha256": data_sha256}, config)
@@ -373,12 +373,14 @@ def _open_log(
         yield log
 
 
-def _train_by_passes(training: _Training, position: Position, log: Log | None) -> None:
+def _train_by_passes(
+    training: _Training, config: PassRun, position: Position, log: Log | None
+) -> None:
     """Train a system that counts its text, or that has its own training loop."""
-    config, fit = training.config, system_of(training.config).fit
+    fit = system_of(config).fit
     assert fit is not None
     assert log is not None
-    budget = PassBudget(config.epochs, config.minutes, position.step, position.seconds)
+    budget = PassBudget(config.epochs, config.most_minutes, position.step, position.seconds)
     trainer = PassTrainer(
         learner=training.learner,
         passes=fit(config, training.shards, training.learner, budget),
@@ -392,22 +394,30 @@ def _train_by_passes(training: _Training, position: Position, log: Log | None) -
 
 
 def _train_by_steps(
-    training: _Training, batches: PhaseLoader, position: Position, log: Log | None
+    training: _Training, config: StepRun, position: Position, log: Log | None
 ) -> None:
     """Train step by step to the end of the run.
 
     Raises:
         BertwrightError: losses were not finite; the message names the checkpoint to continue from.
     """
-    config = training.config
+    batches = training.batches
+    assert batches is not None
     steps = config.steps
     if config.epochs is not None:
         steps = batches.steps_of_epochs(config.epochs)
     seconds = 60 * config.minutes if config.minutes is not None else None
+
+    def begin_step(done: float, width: float) -> float:
+        """Set the learning rates of a step, and return the learning rate of AdamW."""
+        factor = rate_factor(config.schedule, done, width)
+        training.optimizers.set_rates(factor)
+        return config.optimizer.learning_rate * factor
+
     trainer = Trainer(
         learner=training.learner,
         optimizers=training.optimizers,
-        begin_step=training.begin_step,
+        begin_step=begin_step,
         clip_norm=config.optimizer.clip_norm,
         source=batches,
         budget=Budget(steps, seconds),
@@ -486,7 +496,7 @@ def _print_beginning(training: _Training, position: Position, say: Callable[[str
     on = ranks.device.type
     if ranks.world_size > 1:
         on += f", {ranks.world_size} processes ({ranks.parallel})"
-    elif config.parallel == "fsdp":
+    elif _parallel(config) == "fsdp":
         on += " (fsdp shards nothing in one process: torchrun --nproc-per-node N starts N)"
     say(f"{config.init or config.model}: {count:,} parameters, {training.precision} on {on}")
     if beginning is None:
@@ -513,9 +523,9 @@ def _print_untrained_positions(training: _Training, say: Callable[[str], None]) 
 def _validation(
     config: RunConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
 ) -> Evaluate | None:
-    instances = None
-    if config.validation.fraction:
-        instances = system_of(config).evaluated_on(config, shards, "dev")
+    if not isinstance(config, EvaluatedRun) or not config.validation.fraction:
+        return None
+    instances = system_of(config).evaluated_on(config, shards, "dev")
     if instances is None:
         return None
     loader = EpochLoader(instances, ranks.rank, ranks.world_size)

@@ -34,7 +34,7 @@ from bertwright.atomic import (
 from bertwright.checkpoint import checkpoint, find
 from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.config import values
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun, RunConfig
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.machine import processor
@@ -215,7 +215,11 @@ def with_choices_of(run: Path, config: RunConfig) -> RunConfig:
     What the configuration names itself is kept.
     """
     saved = read_saved(run, type(config))
-    if config.validation.hold_out is None:
+    if (
+        isinstance(config, EvaluatedRun)
+        and isinstance(saved, EvaluatedRun)
+        and config.validation.hold_out is None
+    ):
         rule = saved.validation.hold_out
         config = replace(config, validation=replace(config.validation, hold_out=rule))
     if config.sized_by is not None and config.architecture is None:

@@ -21,7 +21,7 @@ from bertwright.config.ranges import (
     fraction,
     transformer,
 )
-from bertwright.config.run import NO_DROPOUT, RunConfig
+from bertwright.config.run import NO_DROPOUT, StepRun
 from bertwright.errors import ConfigError
 
 
@@ -232,7 +232,7 @@ class MaskingConfig:
 
 
 @dataclass(frozen=True)
-class BertRun(RunConfig):
+class BertRun(StepRun):
     """The configuration of a pre-training run of BERT."""
 
     presets: ClassVar[Mapping[str, BertConfig]] = PRESETS

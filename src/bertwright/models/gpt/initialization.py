@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import torch
 
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun
 from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import Shards
 from bertwright.models.gpt.encoder import Gpt
@@ -27,7 +27,9 @@ NORM_BIAS = 0.25
 vector."""
 
 
-def initialize_gpt(learner: Learner, run: RunConfig, shards: Shards, sources: RunSources) -> None:
+def initialize_gpt(
+    learner: Learner, run: EvaluatedRun, shards: Shards, sources: RunSources
+) -> None:
     """Initialize all weights as published, except the mean of each token's embedding and the bias
     of the last norm, which make the model predict tokens by their frequency in the training
     text."""

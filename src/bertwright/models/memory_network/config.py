@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, between
-from bertwright.config.run import RunConfig
+from bertwright.config.run import StepRun
 from bertwright.models.word_vectors.config import WordVectorsConfig
 
 
@@ -35,7 +35,7 @@ PRESETS = {"memory-network": MemoryNetworkConfig()}
 
 
 @dataclass(frozen=True)
-class MemoryNetworkRun(RunConfig):
+class MemoryNetworkRun(StepRun):
     """The keys of a run of a memory network. Its data are stories."""
 
     presets = PRESETS

@@ -12,7 +12,7 @@ from bertwright.config.ranges import (
     at_least,
     between,
 )
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun, PassRun
 from bertwright.errors import ConfigError
 
 MOST_ORDER, MOST_NGRAMS = 100, 10**12
@@ -42,14 +42,12 @@ PRESETS = {"ngram": NgramConfig()}
 
 
 @dataclass(frozen=True)
-class NgramRun(RunConfig):
+class NgramRun(PassRun, EvaluatedRun):
     """A run of an n-gram model, which counts the text once."""
 
     presets = PRESETS
     default_model = "ngram"
     fixed = ("vocab_size", "ngrams")
-    own_loop = True
-    lengths = ("epochs",)
 
     epochs: float = 1.0
     """Number of passes over the text: always one, in which it is counted."""

@@ -15,7 +15,7 @@ from bertwright.config.ranges import (
     below_one,
     between,
 )
-from bertwright.config.run import RunConfig, ValidationConfig
+from bertwright.config.run import PassRun
 from bertwright.errors import ConfigError
 
 MOST_CHARACTERS, MOST_WORKERS = 100, 4_096
@@ -95,12 +95,8 @@ class GloveConfig(WordVectorsConfig):
 
 
 @dataclass(frozen=True)
-class WordVectorsRun(RunConfig):
-    """The keys that runs of all static word vectors add to `RunConfig`."""
-
-    own_loop = True
-    lengths = ("epochs", "minutes")
-    ignored = ("validation.",)
+class WordVectorsRun(PassRun):
+    """The keys that the runs of all static word vectors share."""
 
     usual_epochs: ClassVar[float] = 5.0
     """The number of passes of a run whose length is not given."""
@@ -120,12 +116,12 @@ class WordVectorsRun(RunConfig):
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "window")
         between(self, 0, MOST_WORKERS, "workers")
-        if self.validation != ValidationConfig():
-            raise ConfigError(
-                "--validation is set, but word vectors have no held-out loss: leave it out, and "
-                "evaluate them with bertwright words"
-            )
+        above(self, 0, "minutes")
         super().__post_init__()
+
+    @property
+    def most_minutes(self) -> float | None:
+        return self.minutes
 
     def completed(self) -> Self:
         run = super().completed()

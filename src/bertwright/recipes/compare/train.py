@@ -10,14 +10,14 @@ import json
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from bertwright.checkpoint import checkpoint, find
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
-from bertwright.config.run import RunConfig
+from bertwright.config.run import RunConfig, StepRun
 from bertwright.data.shards import open_shards
 from bertwright.models.catalogue import trainable
 from bertwright.models.ngram.config import NgramConfig
@@ -49,11 +49,12 @@ def run_of(
         "model": rung.model,
         "seed": seed,
         "device": config.device,
-        "checkpoint": {"keep": 1, "every_minutes": every},
-        "log": {"every_seconds": min(5.0, max(0.5, 2 * config.minutes_each))},
+        "checkpoint": {"keep": 1},
         **length,
     }
-    if not kind.own_loop:
+    if issubclass(kind, StepRun):
+        wanted["checkpoint"]["every_minutes"] = every
+        wanted["log"] = {"every_seconds": min(5.0, max(0.5, 2 * config.minutes_each))}
         wanted["validation"] = {"every_minutes": every, "tokens": VALIDATION_TOKENS}
     given = values.merge(rung.settings, wanted)
     if rung.name == "cove":
@@ -82,6 +83,7 @@ def train(
     pretraining.pretrain(run, say, resume=True)
     records = read_records(out / METRICS)
     last = records[-1]
+    in_steps = isinstance(run, StepRun)
     tokens, seconds = int(last["tokens"]), float(last["seconds"])
     held_out = [record for record in records if record["split"] == "dev"]
     return {
@@ -90,8 +92,8 @@ def train(
         "tokens": tokens,
         "seconds": seconds,
         "tokens_per_second": tokens / max(seconds, 1e-9),
-        "passes": int(last["step"]) if run.own_loop else None,
-        "steps": None if run.own_loop else int(last["step"]),
+        "passes": None if in_steps else int(last["step"]),
+        "steps": int(last["step"]) if in_steps else None,
         "loss": held_out[-1].get("loss") if held_out else None,
         "precision": json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))["precision"],
         "page": write_page(out, say),
@@ -115,12 +117,12 @@ def write_page(run: Path, say: Callable[[str], None]) -> bool:
 def _length(rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int) -> dict[str, Any]:
     """Return the length of a run as keys of its configuration."""
     kind = trainable()[rung.system]
-    if not kind.own_loop:
+    if issubclass(kind, StepRun):
         if config.tokens is None:
             return {"minutes": config.minutes_each}
-        run = run_of(rung, config, data, out, seed)
+        run = cast(StepRun, run_of(rung, config, data, out, seed))
         return {"steps": max(1, round(config.tokens / run.batch.tokens))}
-    if "minutes" not in kind.lengths:
+    if "minutes" not in values.keys_of(kind):  # it is counted, in one pass
         return {}
     if config.tokens is None:
         return {"epochs": float(rung.passes), "minutes": config.minutes_each}

@@ -30,7 +30,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from bertwright.arrays import Float32s, Int64s
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun, RunConfig
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.errors import BertwrightError
@@ -196,6 +196,7 @@ def held_out(
 
     Documents are added until there are at least `4 * SENTENCES` sentences.
     """
+    assert isinstance(config, EvaluatedRun)
     held = config.validation
     shards, documents, numbers = split_text(shards, "dev", held.fraction, held.hold_out)
     found: list[Sentence] = []

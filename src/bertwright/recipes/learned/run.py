@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bertwright.arrays import Int64s
-from bertwright.config.run import RunConfig
+from bertwright.config.run import EvaluatedRun, RunConfig
 from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
@@ -86,6 +86,7 @@ class FinishedRun:
 
 def validation_batches(shards: Shards, config: RunConfig, split: Split) -> list[Any]:
     """Return the batches of a run's validation; for `train`, batches of about as many tokens."""
+    assert isinstance(config, EvaluatedRun)
     instances = system_of(config).evaluated_on(config, shards, split)
     assert instances is not None
     data = EpochLoader(instances)
@@ -122,10 +123,10 @@ def training_documents(
         The shards that contain the documents, the numbers of the documents in them, the number of
         their tokens, and the number of all training tokens.
     """
-    held = config.validation
-    if system_of(config).instances is None:  # all text is training text
+    if not isinstance(config, EvaluatedRun):  # all text is training text
         documents = np.arange(shards.num_documents)
     else:
+        held = config.validation
         shards, documents, _ = split_text(shards, "train", held.fraction, held.hold_out)
     starts = shards.sentence_tokens[shards.document_sentences]
     sizes = np.cumsum(starts[documents + 1] - starts[documents])
@@ -165,6 +166,7 @@ def decoded_sentences(
     Returns:
         The ids of each sentence, and the number of its document.
     """
+    assert isinstance(run.config, EvaluatedRun)
     held = run.config.validation
     shards, documents, numbers = split_text(run.shards, "dev", held.fraction, held.hold_out)
     first = shards.document_sentences[documents]
