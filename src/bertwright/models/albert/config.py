@@ -7,11 +7,10 @@ names of a model's fields are those of transformers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
 from bertwright.config.ranges import MOST_WIDTH, between
-from bertwright.models.bert.config import FIXED, BertConfig, BertRun, InstanceConfig
+from bertwright.models.bert.config import FIXED, BertConfig, InstanceConfig, MaskedRun
 from bertwright.models.bert.config import PRESETS as BERT_PRESETS
 
 
@@ -63,14 +62,12 @@ class AlbertInstanceConfig(InstanceConfig):
 
 
 @dataclass(frozen=True)
-class AlbertRun(BertRun):
+class AlbertRun(MaskedRun):
     """A run of an ALBERT: BERT's, with sentence-order prediction."""
 
     presets = PRESETS
     default_model = "albert-mini"
-    settings = MappingProxyType({})
     fixed = (*FIXED, "type_vocab_size", "pooler")
-    ignored = ("start",)
 
     instances: AlbertInstanceConfig = field(default_factory=AlbertInstanceConfig)
     """What a training sequence is made of."""

@@ -136,15 +136,9 @@ SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediat
 
 
 @dataclass(frozen=True)
-class InitializationConfig:
-    """How weights are initialized; with all options off and `embedding_std` 0.02, they are random,
-    as published.
-    """
+class TokenInitializationConfig:
+    """How token vectors and the output bias are initialized."""
 
-    aimed_heads: bool = True
-    """Initialize position vectors as sinusoids, and heads of the first layer to attend to
-    neighbouring tokens.
-    """
     counted_vectors: bool = True
     """Initialize token vectors from co-occurrence counts of the training data."""
     frequency_bias: bool = True
@@ -154,6 +148,18 @@ class InitializationConfig:
 
     def __post_init__(self) -> None:
         at_least(self, 1e-6, "embedding_std")
+
+
+@dataclass(frozen=True)
+class InitializationConfig(TokenInitializationConfig):
+    """How weights are initialized; with all options off and `embedding_std` 0.02, they are random,
+    as published.
+    """
+
+    aimed_heads: bool = True
+    """Initialize position vectors as sinusoids, and heads of the first layer to attend to
+    neighbouring tokens.
+    """
 
 
 @dataclass(frozen=True)
@@ -232,17 +238,11 @@ class MaskingConfig:
 
 
 @dataclass(frozen=True)
-class BertRun(StepRun):
-    """The configuration of a pre-training run of BERT."""
+class MaskedRun(StepRun):
+    """A run of a model of BERT's family, on masked text."""
 
-    presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
-    """The sizes that `model` may name."""
-    default_model = "bert-mini"
-    settings = NO_DROPOUT
     fixed = FIXED
 
-    start: InitializationConfig = field(default_factory=InitializationConfig)
-    """How weights are initialized."""
     instances: InstanceConfig = field(default_factory=InstanceConfig)
     """What a training sequence is made of."""
     long_phase: LongPhaseConfig = field(default_factory=LongPhaseConfig)
@@ -263,6 +263,19 @@ class BertRun(StepRun):
 
     def trained_length(self, phase: int) -> int:
         return self.longest_sequence if phase else self.instances.sequence_length
+
+
+@dataclass(frozen=True)
+class BertRun(MaskedRun):
+    """The configuration of a pre-training run of BERT."""
+
+    presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
+    """The sizes that `model` may name."""
+    default_model = "bert-mini"
+    settings = NO_DROPOUT
+
+    start: InitializationConfig = field(default_factory=InitializationConfig)
+    """How weights are initialized."""
 
 
 LEFT_TO_RIGHT_PRESETS = {

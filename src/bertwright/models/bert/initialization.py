@@ -31,9 +31,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from bertwright.config.run import EvaluatedRun
 from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.shards import Shards
-from bertwright.models.bert.config import BertRun, LeftToRightBertRun
+from bertwright.models.bert.config import BertRun, LeftToRightBertRun, TokenInitializationConfig
 from bertwright.models.bert.encoder import Bert
 from bertwright.models.bert.token_vectors import make_token_vectors
 from bertwright.models.system import RunSources
@@ -58,19 +59,19 @@ def initialize_from_data(
         aim_heads(embeddings.position_vectors, qkv, shifts, std)
     head = learner.objectives["next_token" if bert.causal else "masked_lm"]
     bias = head.get_parameter("bias")
-    initialize_from_counts(embeddings.token.weight, bias, config, shards, generator)
+    initialize_from_counts(embeddings.token.weight, bias, config, start, shards, generator)
 
 
 def initialize_from_counts(
     table: Tensor,
     bias: Tensor,
-    config: BertRun | LeftToRightBertRun,
+    config: EvaluatedRun,
+    start: TokenInitializationConfig,
     shards: Shards,
     generator: torch.Generator,
 ) -> None:
     """Initialize token vectors `[V, H]` and the bias of the output layer `[V]` from the training
-    data, in place. `config.start` says which of them; held-out documents are not counted."""
-    start = config.start
+    data, in place. `start` says which of them; held-out documents are not counted."""
     if not (start.counted_vectors or start.frequency_bias):
         return
     tokens = sample_training_tokens(config, shards)

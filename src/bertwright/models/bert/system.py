@@ -18,7 +18,7 @@ from bertwright.errors import ConfigError
 from bertwright.models.bert.config import (
     SIZES,
     BertConfig,
-    BertRun,
+    MaskedRun,
     MaskingConfig,
 )
 from bertwright.models.bert.encoder import Bert, bert_spec
@@ -35,12 +35,12 @@ from bertwright.nn.encoder import Encoder
 from bertwright.nn.outputs.next_token import next_token
 
 
-def objectives(config: BertRun) -> list[str]:
+def objectives(config: MaskedRun) -> list[str]:
     """Return the names of the objectives of a run."""
     return ["masked_lm"] if config.instances.objectives == "mlm" else ["masked_lm", "next_sentence"]
 
 
-def phases(config: BertRun, shards: Shards) -> Sequence[Phase]:
+def phases(config: MaskedRun, shards: Shards) -> Sequence[Phase]:
     """Return the phases of a run: short sequences, then long ones for the last
     `long_phase.fraction` of the budget, if that is above 0."""
     first = Phase(_instances(config, shards, config.seed), config.batch.tokens)
@@ -53,7 +53,7 @@ def phases(config: BertRun, shards: Shards) -> Sequence[Phase]:
     return [first, Phase(second, tokens, begin=1 - long.fraction)]
 
 
-def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
+def _instances(config: MaskedRun, shards: Shards, seed: int) -> MaskedPairs:
     return MaskedPairs(
         shards,
         config.instances,
@@ -64,7 +64,7 @@ def _instances(config: BertRun, shards: Shards, seed: int) -> MaskedPairs:
     )
 
 
-def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> MaskedPairs:
+def held_out(config: MaskedRun, shards: Shards, split: Split, seed: int) -> MaskedPairs:
     """Return the instances that a run is evaluated on, masked at the paper's rate."""
     return MaskedPairs(
         shards,
@@ -77,7 +77,7 @@ def held_out(config: BertRun, shards: Shards, split: Split, seed: int) -> Masked
     )
 
 
-def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
+def continued(config: MaskedRun, found: BertConfig, folder: Path) -> BertConfig:
     """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
     own, with the run's dropout.
     """
@@ -91,7 +91,7 @@ def continued(config: BertRun, found: BertConfig, folder: Path) -> BertConfig:
     return kept
 
 
-def without_unread_pooler(run: BertRun, shards: Shards, sources: RunSources) -> Any:
+def without_unread_pooler(run: MaskedRun, shards: Shards, sources: RunSources) -> Any:
     """Return the configuration of a new model, which has a pooler if an objective reads it."""
     pooler = "next_sentence" in objectives(run)
     return replace(model_of_the_run(run, shards, sources), pooler=pooler)

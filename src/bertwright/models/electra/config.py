@@ -11,11 +11,12 @@ from functools import partial
 from typing import ClassVar
 
 from bertwright.config.ranges import MOST_WIDTH, between
+from bertwright.config.run import NO_DROPOUT
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import (
     FIXED,
     BertConfig,
-    BertRun,
+    MaskedRun,
     MaskingConfig,
     SingleTextConfig,
 )
@@ -80,13 +81,13 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class ElectraRun(BertRun):
+class ElectraRun(MaskedRun):
     """A run of an ELECTRA, by replaced-token detection."""
 
     presets = PRESETS
     default_model = "electra-mini"
+    settings = NO_DROPOUT
     fixed = (*FIXED, "type_vocab_size", "pooler")
-    ignored = ("start",)
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
 from typing import Literal
 
 from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, above, between
@@ -17,9 +16,10 @@ from bertwright.errors import ConfigError
 from bertwright.models.bert.config import (
     FIXED,
     BertConfig,
-    BertRun,
+    MaskedRun,
     MaskingConfig,
     SingleTextConfig,
+    TokenInitializationConfig,
 )
 
 
@@ -107,15 +107,15 @@ weights in their layers, with the proportions of base: deeper, with narrower fee
 
 
 @dataclass(frozen=True)
-class ModernBertRun(BertRun):
+class ModernBertRun(MaskedRun):
     """A run of a ModernBERT: BERT's, by masked LM alone."""
 
     presets = PRESETS
     default_model = "modernbert-mini"
-    settings = MappingProxyType({})
     fixed = (*FIXED, "type_vocab_size", "pooler", "hidden_act", "classifier_pooling")
-    ignored = ("start.aimed_heads",)
 
+    start: TokenInitializationConfig = field(default_factory=TokenInitializationConfig)
+    """How token vectors and the output bias are initialized."""
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""
     masking: MaskingConfig = field(default_factory=partial(MaskingConfig, probability=0.3))

@@ -35,7 +35,7 @@ def initialize_all(
     initialize(learner.objectives, std, generator)
     table = encoder.embeddings.token
     initialize(table, run.start.embedding_std, generator)
-    initialize_from_counts(table.weight, head.bias, run, shards, generator)
+    initialize_from_counts(table.weight, head.bias, run, run.start, shards, generator)
 
 
 MODERNBERT = replace(

@@ -35,7 +35,7 @@ from bertwright.data.shards import Shards
 from bertwright.data.split import Split, split_text
 from bertwright.errors import BertwrightError
 from bertwright.inference.model import Model
-from bertwright.models.bert.config import BertRun, MaskingConfig
+from bertwright.models.bert.config import MaskedRun, MaskingConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.recipes.learned.run import (
     FinishedRun,
@@ -84,7 +84,7 @@ class Sentence:
 def examine_run(run: FinishedRun) -> dict[str, Any]:
     """Return the content of `examples.json` for a run."""
     content = examine(run.model, run.config, run.shards, run.last, run.names)
-    assert isinstance(run.config, BertRun)
+    assert isinstance(run.config, MaskedRun)
     trained, held_out = run.config.masking.probability, MaskingConfig.probability
     if trained != held_out:
         content["curves_note"] = (
