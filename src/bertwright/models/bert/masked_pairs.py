@@ -47,7 +47,7 @@ class MaskedPairs:
         seed: int = 0,
         split: Split = "train",
     ) -> None:
-        """Open a split."""
+        """Read the documents of a split, of which a part may be held out."""
         self.shards, self._documents, _ = split_text(shards, split, validation_fraction, hold_out)
         self.config = config
         self.seed = seed

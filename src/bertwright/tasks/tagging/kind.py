@@ -404,7 +404,7 @@ def _sentences(examples: Sequence[Example]) -> Sequence[TaggingExample]:
 
 
 class TaggingKind(Kind[TaggingTask, TaggingExample, TaggingInstance, TaggingPrediction]):
-    """Tagging."""
+    """Tagging: a label for each word of a text."""
 
     name = "tagging"
     task_class = TaggingTask
