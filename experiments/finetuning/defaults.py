@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 import bertwright
-from bertwright.labelled.schemes import chunks
+from bertwright.labelled.tagged.schemes import chunks
 
 SIZES = {"ag-news-400": 400, "trec-6": 4000, "sick": 3500, "conll-2003": 3000}
 """Training rows that a seed draws."""

@@ -9,7 +9,7 @@ from bertwright.labelled.examples import labels_of
 from bertwright.labelled.file import ReadOptions
 from bertwright.labelled.read import read_examples
 from bertwright.labelled.squad import ANSWERS
-from bertwright.labelled.tagging import TAGS
+from bertwright.labelled.tagged.sentences import TAGS
 from bertwright.labelled.texts import CLASSES, NUMBERS
 
 CLASSIFICATION = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bertwright.errors import DataError
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import labels_of
-from bertwright.labelled.tagged_texts import split_words
+from bertwright.labelled.tagged.texts import split_words
 from tests.labelled.conftest import parse, parse_stream, tagged
 
 CONLL = """\

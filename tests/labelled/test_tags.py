@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.labelled.schemes import (
+from bertwright.labelled.tagged.schemes import (
     chunks,
     detect_scheme,
     letters_of,

@@ -16,7 +16,7 @@ from bertwright.labelled.folders import refuse_missing
 from bertwright.labelled.read import stream_examples
 from bertwright.labelled.similarities import PAIRS
 from bertwright.labelled.squad import ANSWERS
-from bertwright.labelled.tagging import TAGS
+from bertwright.labelled.tagged.sentences import TAGS
 from bertwright.labelled.texts import CLASSES, NUMBERS, TARGETS
 from bertwright.rows.bad_rows import BadRowLog
 from bertwright.rows.read import open_rows, read_table

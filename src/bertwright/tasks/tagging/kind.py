@@ -65,9 +65,9 @@ from bertwright.errors import DataError, listed
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import Read, ReadOptions
 from bertwright.labelled.read import read_examples
-from bertwright.labelled.schemes import chunks
-from bertwright.labelled.tagged_texts import text_example
-from bertwright.labelled.tagging import TAGS
+from bertwright.labelled.tagged.schemes import chunks
+from bertwright.labelled.tagged.sentences import TAGS
+from bertwright.labelled.tagged.texts import text_example
 from bertwright.nn.encoder import Encoded, EncoderSpec
 from bertwright.nn.host import send
 from bertwright.nn.layers.characters import CharacterCnn, character_ids

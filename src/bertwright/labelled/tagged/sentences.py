@@ -16,9 +16,15 @@ from bertwright.errors import DataError, shorten
 from bertwright.labelled.examples import Example, TaggingExample
 from bertwright.labelled.file import File, LabelledTable, Reader, Stream
 from bertwright.labelled.label_names import UNSEEN, expected_label
-from bertwright.labelled.schemes import detect_scheme, letters_of, mend, scheme_title, stray_tags
-from bertwright.labelled.tagged_texts import as_list, read_lists
-from bertwright.labelled.tagged_words import are_words, is_conll, read_conll, read_words
+from bertwright.labelled.tagged.schemes import (
+    detect_scheme,
+    letters_of,
+    mend,
+    scheme_title,
+    stray_tags,
+)
+from bertwright.labelled.tagged.texts import as_list, read_lists
+from bertwright.labelled.tagged.words import are_words, is_conll, read_conll, read_words
 from bertwright.rows.columns import NAMES, plain
 
 _MISSPELT = re.compile(r"\d+|[bies]-.+|[BIESbies][_/.:].+|.+[-_/.:][BIES]")

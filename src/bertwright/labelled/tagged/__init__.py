@@ -1,0 +1,1 @@
+"""Readers of sentences whose words have tags, and the schemes of tags."""
