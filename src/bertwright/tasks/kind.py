@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from torch import Tensor
 
@@ -26,7 +26,6 @@ from bertwright.labelled.file import Read, Reader
 from bertwright.nn.encoder import EncoderSpec
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs
-from bertwright.progress import OnProgress
 from bertwright.rows.read import MemoryRows
 from bertwright.tasks.batch import TaskBatch
 from bertwright.tasks.head import Head
@@ -34,9 +33,6 @@ from bertwright.tasks.instances import Instance, Lengths
 from bertwright.tasks.metrics import Metrics
 from bertwright.tasks.predictions import Prediction
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from bertwright.tasks.task_data import TaskData
 
 T = TypeVar("T", bound=TaskConfig)
 E = TypeVar("E", bound=Example)
@@ -244,14 +240,18 @@ class Kind(ABC, Generic[T, E, J, P]):
 
     def generate(
         self,
+        task: T,
+        tokenizer: Tokenizer,
+        instances: Sequence[J],
         learner: Learner,
-        data: TaskData,
+        head: str,
         precision: str,
         batch_tokens: int,
         config: GenerationConfig | None,
-        on_progress: OnProgress,
     ) -> Iterator[tuple[int, P]]:
-        """Yield indices of examples with their predictions, generated token by token."""
+        """Yield indices of instances with the predictions that the head of this name generates
+        token by token.
+        """
         raise NotImplementedError(f"{self.name} defines no generate")
 
     def tune(

@@ -63,8 +63,20 @@ def predict(
     try:
         with torch.inference_mode():
             if kind.generates:
-                how = precision, batch_tokens, generation, on_progress
-                predictions.update(kind.generate(learner, data, *how))
+                done = 0
+                for row, prediction in kind.generate(
+                    data.task,
+                    data.tokenizer,
+                    data.instances,
+                    learner,
+                    data.name,
+                    precision,
+                    batch_tokens,
+                    generation,
+                ):
+                    predictions[row] = prediction
+                    done += data.instances[row].num_tokens
+                    on_progress(done, data.num_tokens)
             else:
                 scored = _scored(learner, data, precision, batch_tokens, on_progress)
                 predictions.update(kind.decode(data.task, data.examples, data.instances, scored))

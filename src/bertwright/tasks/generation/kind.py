@@ -43,7 +43,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -60,7 +60,6 @@ from bertwright.nn.objective import Learner, Loss
 from bertwright.nn.outputs.vocabulary import VocabularyOutput
 from bertwright.nn.products import lay_out
 from bertwright.nn.sequences import Sequences
-from bertwright.progress import OnProgress
 from bertwright.tasks.batch import TaskBatch, flat, windows_of
 from bertwright.tasks.generation.options import GenerationOptions, GenerationTask
 from bertwright.tasks.head import Head
@@ -81,9 +80,6 @@ from bertwright.tasks.metrics import Metrics, of_sums, only_prediction, ratio
 from bertwright.tasks.predictions import GenerationPrediction
 from bertwright.tasks.text_metrics import bleu_of, bleu_signature, rouge_l_of
 from bertwright.text.tokenizer.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from bertwright.tasks.task_data import TaskData
 
 ROWS = 128
 """The most targets that are generated at once, counting beams."""
@@ -296,37 +292,35 @@ class GenerationKind(
 
     def generate(
         self,
+        task: GenerationTask,
+        tokenizer: Tokenizer,
+        instances: Sequence[GenerationInstance],
         learner: Learner,
-        data: TaskData,
+        head: str,
         precision: str,
         batch_tokens: int,
         config: GenerationConfig | None,
-        on_progress: OnProgress,
     ) -> Iterator[tuple[int, GenerationPrediction]]:
-        """Yield indices of examples with the texts that the task's head generates.
+        """Yield indices of instances with the texts that the task's head generates.
 
         Decoding is greedy unless `config` says otherwise; a target has at most `max_target_tokens`
         tokens.
         """
-        most = cast(GenerationTask, data.task).most_target_tokens
+        most = task.most_target_tokens
         config = config or GenerationConfig(max_new_tokens=most)
         limit = min(config.max_new_tokens, most)
-        decoder = _decoder(learner, data.name, precision)
-        instances = cast(Sequence[GenerationInstance], data.instances)
+        decoder = _decoder(learner, head, precision)
         groups: dict[tuple[int, ...], list[int]] = {}
         for row, instance in enumerate(instances):
             groups.setdefault(tuple(instance.ids[0][: instance.label]), []).append(row)
         sources = sorted(groups, key=len, reverse=True)
         prompts = [Prompt([*ids], limit) for ids in sources]
-        done = 0
-        texts = continue_prompts(decoder, data.tokenizer, prompts, config, batch_tokens, ROWS)
+        texts = continue_prompts(decoder, tokenizer, prompts, config, batch_tokens, ROWS)
         for number, generated in texts:
             first, *others = (each.text.strip() for each in generated)
             score = generated[0].score
             for row in groups[sources[number]]:
                 yield row, GenerationPrediction(first, score, tuple(others))
-                done += instances[row].num_tokens
-            on_progress(done, data.num_tokens)
 
     def parse_prediction(
         self, value: Any, example: GenerationExample, where: str
