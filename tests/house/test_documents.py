@@ -18,8 +18,8 @@ DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
-    ROOT / "benchmarks" / "README.md",
-    *sorted((ROOT / "experiments").glob("*/README.md")),
+    *sorted((ROOT / "benchmarks").rglob("README.md")),
+    *sorted((ROOT / "experiments").rglob("README.md")),
 ]
 
 SMALLER = {
@@ -208,6 +208,29 @@ def test_links_lead_somewhere() -> None:
     ]
     assert len(found) > 50
     assert [f"{p.name}: {link}" for p, link in found if not (p.parent / link).exists()] == []
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in kept}
+
+
+def test_anchors_are_headings() -> None:
+    found = [
+        (path, link, anchor)
+        for path in DOCUMENTS
+        for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text("utf-8"))
+    ]
+    assert len(found) > 20
+    missing = [
+        f"{path.name}: {link}#{anchor}"
+        for path, link, anchor in found
+        if anchor not in anchors((path.parent / link) if link else path)
+    ]
+    assert missing == []
 
 
 def test_the_map_shows_what_is_there() -> None:

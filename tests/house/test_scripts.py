@@ -71,6 +71,8 @@ def test_every_option_shown_is_there(path: Path) -> None:
 def test_commands_of_documents_are_there(path: Path) -> None:
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
     shown = re.findall(r"python ((?:benchmarks|experiments)/[\w/]+\.py)([^`\n]*)", text)
+    in_tables = re.findall(r"^\|.*?\| `(\w+\.py)([^`\n]*)`", text, re.M)
+    shown += [(f"benchmarks/{name}", words) for name, words in in_tables]
     assert shown, f"{place(path)} shows no command"
     for name, words in shown:
         assert ROOT / name in PROGRAMS, f"{place(path)}: no program {name}"
