@@ -1,14 +1,13 @@
 """The HTML page of `bertwright attention`: all heads as small maps, and one head in detail.
 
-The page contains the scripts and the style sheet of the playground (`serve/playground/heads.js`,
-`dom.js`, `style.css`), so it needs neither a network nor other files.
+The page contains a script and the style sheet of the playground (`serve/playground/dom.js` and
+`style.css`), so it needs neither a network nor other files.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -53,12 +52,10 @@ def attention_page(maps: Sequence[AttentionMaps], model: str) -> str:
         for each in maps
     ]
     folder = files("bertwright.serve") / "playground"
-    parts = {name: (folder / name).read_text("utf-8") for name in ("dom.js", "heads.js")}
-    script = "".join(re.sub(r"^(import .*?;\n|export )", "", x, flags=re.M) for x in parts.values())
     return render(
         "attention.html.j2",
         heading=f"Attention of {model}",
         data=json.dumps(data).replace("<", "\\u003c"),
-        script=script,
+        script=(folder / "dom.js").read_text("utf-8"),
         style=(folder / "style.css").read_text("utf-8"),
     )

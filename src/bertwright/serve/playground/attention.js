@@ -1,7 +1,6 @@
-// The panel that shows the attention heads of one layer (heads.js draws them).
+// The panel that shows the attention heads of one layer (dom.js draws them).
 
-import { h } from "./dom.js";
-import { stage } from "./heads.js";
+import { h, stage } from "./dom.js";
 import { post } from "./server.js";
 import { layerName } from "./vectors.js";
 
