@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from bertwright.report.plots import WIDTH, key, labels, ticks
+from bertwright.report.plots import WIDTH, figure, labels, mark, path, text_at, ticks
 
 ROW, TOP, BOTTOM, LEFT, RIGHT = 42, 8, 26, 14, 20
 SHIFT = 5.0
 """The vertical distance between the marks of a row, so that their intervals do not overlap."""
-
-_MARK = Markup('<circle class="mark {}" cx="{:.1f}" cy="{:.1f}" r="4"><title>{}</title></circle>')
 
 
 @dataclass(frozen=True)
@@ -73,50 +71,29 @@ def ladder_plot(title: str, rows: Sequence[Row], levels: Sequence[Level], percen
     bottom = height - BOTTOM
     parts = []
     for value, label in zip(marks, labels(marks, percent), strict=True):
-        parts.append(_path("grid", f"M{x(value):.1f} {TOP}V{bottom}"))
-        parts.append(_text(x(value), bottom + 18, label, "middle"))
+        parts.append(path("grid", f"M{x(value):.1f} {TOP}V{bottom}"))
+        parts.append(text_at(x(value), bottom + 18, label, "middle"))
     for level in levels:
         shown = f"{level.name}: {show(level.value)}"
-        parts.append(_path(f"line {level.style}", f"M{x(level.value):.1f} {TOP}V{bottom}", shown))
+        parts.append(path(f"line {level.style}", f"M{x(level.value):.1f} {TOP}V{bottom}", shown))
     for number, row in enumerate(rows):
         top = TOP + ROW * number
-        parts.append(_text(LEFT, top + 12, row.name, "start", "name"))
+        parts.append(text_at(LEFT, top + 12, row.name, "start", "name"))
         if row.note:
-            parts.append(_text(LEFT, top + 28, row.note, "start"))
+            parts.append(text_at(LEFT, top + 28, row.note, "start"))
         first = top + 28 - SHIFT * (len(row.dots) - 1) / 2
         for place, dot in enumerate(row.dots):
             y = first + SHIFT * place
             shown = f"{row.name}, {dot.name}: {show(dot.value)}"
             if dot.low is not None and dot.high is not None:
                 shown += f", {show(dot.low)} to {show(dot.high)}"
-                parts.append(_path(f"line {dot.style}", f"M{x(dot.low):.1f} {y}H{x(dot.high):.1f}"))
-            parts.append(_MARK.format(dot.style, x(dot.value), y, shown))
+                parts.append(path(f"line {dot.style}", f"M{x(dot.low):.1f} {y}H{x(dot.high):.1f}"))
+            parts.append(mark(dot.style, x(dot.value), y, shown, radius=4))
     legend = {dot.name: dot.style for row in rows for dot in row.dots}
     legend |= {level.name: level.style for level in levels}
-    keys = (
-        Markup("<span>{} {}</span>").format(key(style), name)
-        for name, style in legend.items()
-        if len(legend) > 1
-    )
     words = "; ".join(
         f"{row.name} " + (", ".join(f"{d.name} {show(d.value)}" for d in row.dots) or row.note)
         for row in rows
     )
     words += "".join(f"; {level.name} {show(level.value)}" for level in levels)
-    figure = Markup(
-        '<figure class="ladder"><figcaption><b>{}</b>{}</figcaption>'
-        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg></figure>'
-    )
-    drawn = Markup("").join(parts)
-    return figure.format(title, Markup("").join(keys), WIDTH, height, f"{title}: {words}", drawn)
-
-
-def _text(x: float, y: float, text: str, anchor: str, style: str = "axis") -> Markup:
-    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
-        style, x, y, anchor, text
-    )
-
-
-def _path(style: str, d: str, name: str = "") -> Markup:
-    title = Markup("<title>{}</title>").format(name) if name else ""
-    return Markup('<path class="{}" d="{}">{}</path>').format(style, d, title)
+    return figure(title, words, parts, legend if len(legend) > 1 else {}, height, style="ladder")

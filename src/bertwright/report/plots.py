@@ -12,7 +12,7 @@ A chart is a `<figure>`. Its title and legend are HTML, which wraps on a narrow 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from markupsafe import Markup
@@ -29,9 +29,13 @@ MOST_POINTS = 500
 SMALLEST, LARGEST = 1e-300, 1e300
 """The limits of a range of values; beyond them, float64 overflows when ticks are computed."""
 
-_TEXT = Markup('<text class="axis" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
+_TEXT = Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>')
 _MARK = Markup(
     '<circle class="mark {}" cx="{:.1f}" cy="{:.1f}" r="{:.3g}"><title>{}</title></circle>'
+)
+_FIGURE = Markup(
+    '<figure class="{}"><figcaption><b>{}</b>{}</figcaption>'
+    '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg></figure>'
 )
 
 
@@ -91,12 +95,14 @@ def chart(
         return x_labels[int(value)] if x_labels else short(value)
 
     legend = {each.name if each.legend is None else each.legend: each.style for each in drawn}
-    return frame.figure(
+    return figure(
         title,
         "; ".join(_in_words(each, show) for each in drawn),
-        frame.axes(x_ticks, y_ticks, x_name, percent, x_labels),
-        *(_line(each, frame, show_x, show) for each in drawn),
-        legend=[(name, style) for name, style in legend.items() if name],
+        [
+            frame.axes(x_ticks, y_ticks, x_name, percent, x_labels),
+            *(_line(each, frame, show_x, show) for each in drawn),
+        ],
+        legend={name: style for name, style in legend.items() if name},
     )
 
 
@@ -114,23 +120,6 @@ class _Frame:
         y = HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
         return LEFT + across * (WIDTH - LEFT - RIGHT), y
 
-    def figure(
-        self, title: str, words: str, *parts: Markup, legend: Sequence[tuple[str, str]] = ()
-    ) -> Markup:
-        """Return the whole figure; `legend` has the name and the style of each line."""
-        keys = (Markup("<span>{} {}</span>").format(key(style), name) for name, style in legend)
-        return Markup(
-            "<figure><figcaption><b>{}</b>{}</figcaption>"
-            '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg></figure>'
-        ).format(
-            title,
-            Markup("").join(keys),
-            WIDTH,
-            HEIGHT,
-            f"{title}: {words}",
-            Markup("").join(parts),
-        )
-
     def axes(
         self,
         x_ticks: Sequence[float],
@@ -143,13 +132,13 @@ class _Frame:
         parts = []
         for value, label in zip(y_ticks, labels(y_ticks, percent), strict=True):
             _, y = self.point(self.x[0], value)
-            parts.append(_path("grid", f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"))
-            parts.append(_TEXT.format(LEFT - 7, y + 4, "end", label))
+            parts.append(path("grid", f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"))
+            parts.append(text_at(LEFT - 7, y + 4, label, "end"))
         below = HEIGHT - BOTTOM + 18
         for value, label in zip(x_ticks, x_labels or labels(x_ticks), strict=True):
             if value <= self.x[1]:
-                parts.append(_TEXT.format(self.point(value, self.y[0])[0], below, "middle", label))
-        parts.append(_TEXT.format(WIDTH - RIGHT, HEIGHT - 6, "end", x_name))
+                parts.append(text_at(self.point(value, self.y[0])[0], below, label, "middle"))
+        parts.append(text_at(WIDTH - RIGHT, HEIGHT - 6, x_name, "end"))
         return Markup("").join(parts)
 
 
@@ -198,18 +187,59 @@ def _line(
     style = f"line {series.style}"
     if series.style == "baseline":
         (x1, y), (x2, _) = (frame.point(x, series.ys[0]) for x in frame.x)
-        return _path(style, f"M{x1:.1f} {y:.1f}H{x2:.1f}", f"{series.name}: {show(series.ys[0])}")
+        return path(style, f"M{x1:.1f} {y:.1f}H{x2:.1f}", f"{series.name}: {show(series.ys[0])}")
     points = [frame.point(x, y) for x, y in zip(series.xs, series.ys, strict=True)]
-    parts = [_path(style, "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), series.name)]
+    parts = [path(style, "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), series.name)]
     if len(points) == 1 or (series.style in MARKED and len(points) <= MOST_MARKS):
         parts += [
-            _MARK.format(series.style, *point, 3, f"{series.name}: {show(y)} at {show_x(x)}")
+            mark(series.style, *point, f"{series.name}: {show(y)} at {show_x(x)}")
             for point, x, y in zip(points, series.xs, series.ys, strict=True)
         ]
     return Markup("").join(parts)
 
 
-def _path(style: str, d: str, name: str = "") -> Markup:
+def figure(
+    title: str,
+    words: str,
+    parts: Sequence[Markup],
+    legend: Mapping[str, str],
+    height: int = HEIGHT,
+    style: str = "plot",
+) -> Markup:
+    """Return a chart as a `<figure>`.
+
+    Args:
+        title: the title.
+        words: the content of the chart in words.
+        parts: the marks of the drawing, which is `WIDTH` wide.
+        legend: the style of each line of the legend, by its name.
+        height: the height of the drawing.
+        style: a class of `page.css`.
+    """
+    keys = (Markup("<span>{} {}</span>").format(key(style), name) for name, style in legend.items())
+    return _FIGURE.format(
+        style,
+        title,
+        Markup("").join(keys),
+        WIDTH,
+        height,
+        f"{title}: {words}",
+        Markup("").join(parts),
+    )
+
+
+def text_at(x: float, y: float, text: str, anchor: str, style: str = "axis") -> Markup:
+    """Return a text whose start, middle or end is at x."""
+    return _TEXT.format(style, x, y, anchor, text)
+
+
+def mark(style: str, x: float, y: float, name: str, radius: float = 3) -> Markup:
+    """Return a dot that shows its name when the pointer is over it."""
+    return _MARK.format(style, x, y, radius, name)
+
+
+def path(style: str, d: str, name: str = "") -> Markup:
+    """Return a line that shows its name when the pointer is over it."""
     title = Markup("<title>{}</title>").format(name) if name else ""
     return Markup('<path class="{}" d="{}">{}</path>').format(style, d, title)
 
@@ -217,7 +247,7 @@ def _path(style: str, d: str, name: str = "") -> Markup:
 def key(style: str) -> Markup:
     """Return the line sample of a style, for legends."""
     return Markup('<svg class="key" viewBox="0 0 24 14" aria-hidden="true">{}</svg>').format(
-        _path(f"line {style}", "M0 7h24")
+        path(f"line {style}", "M0 7h24")
     )
 
 
