@@ -295,7 +295,6 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "convert to static": ("bert", "new/static", "--to", "static", "--dimensions", "4"),
     "inspect": ("bert",),
     "inspect a task": ("task-tagging",),
-    "push": ("bert", "hf:someone/something"),
     "report": ("bert",),
     "evaluate classification": ("--model", "task-classification",
                                 "--data", "data/classification-dev.tsv"),

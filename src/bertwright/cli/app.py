@@ -77,7 +77,6 @@ _VERBS = {
     "export onnx": ("export:onnx", "Export a model to ONNX Runtime."),
     "export openvino": ("export:openvino", "Export a model to OpenVINO."),
     "convert": ("convert:convert", "Convert a model: Hugging Face, TensorFlow, word vectors, ..."),
-    "push": ("push:push", "Send a model to the Hugging Face hub, or list what would be sent."),
     "inspect": ("inspect:inspect", "Show what a model's folder contains."),
     "serve": ("serve:serve", "Serve models over HTTP: vectors, and every task head."),
     "info": ("info:info", "Show versions, hardware and installed extras."),

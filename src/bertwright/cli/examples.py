@@ -106,9 +106,6 @@ bertwright export openvino --model runs/de-en --out openvino
 bertwright convert bert_model.ckpt bert
 bertwright convert runs/mine old --to tensorflow
 bertwright convert runs/mine sentences --to sentence-transformers
-bertwright push runs/mine hf:me/my-model
-bertwright push runs/mine hf:me/my-model --send --private
-bertwright push runs/r hf:me/reviews --send --message "Second try"
 bertwright inspect runs/mine
 bertwright inspect bert-base
 bertwright inspect runs/r --json
