@@ -79,7 +79,7 @@ def main() -> None:
         base = load(model).embedder(VectorConfig((-1,)))
         every = tuple(range(base.spec.depth + 1))
         ways: list[tuple[VectorConfig, tuple[int | str, ...]]] = [
-            (VectorConfig(every, "concat", pooling), every) for pooling in POOLINGS
+            (VectorConfig(every, pooling), every) for pooling in POOLINGS
         ]
         ways.append((VectorConfig((1, -1), pooling="first-last"), ("1 and last",)))
         for name, pairs in sets.items():

@@ -34,13 +34,13 @@ def table(tmp_path: Path) -> str:
 def test_layers_and_json(model: str, table: str, tmp_path: Path, ran: Ran) -> None:
     out = tmp_path / "v.npy"
     words = ["embed", "--model", model, "--input", table, "--out", out, "--json"]
-    found = json.loads(ran(*words, "--layers", "0,-1", "--combine", "sum", "--pooling", "max").out)
-    assert found["shape"] == [4, 24]
+    found = json.loads(ran(*words, "--layers", "0,-1", "--pooling", "max").out)
+    assert found["shape"] == [4, 48]
     assert found["layers"] == [0, 3]
-    right = load(model).embed([a for a, _ in ROWS], [0, -1], "max", combine="sum")
+    right = load(model).embed([a for a, _ in ROWS], [0, -1], "max")
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
-    ran(*words, "--layers", "1", "--layers=-1", "--combine", "mean", "--overwrite")
-    right = load(model).embed([a for a, _ in ROWS], [1, 3], combine="mean")
+    ran(*words, "--layers", "1", "--layers=-1", "--overwrite")
+    right = load(model).embed([a for a, _ in ROWS], [1, 3])
     np.testing.assert_allclose(np.load(out), right, atol=1e-5)
 
 
@@ -205,7 +205,6 @@ def test_what_plot_and_whiten_refuse(
         (["--out", "v.npy", "--layers", "last"], 2, "expected numbers"),
         (["--out", "v.npy", "--layers", "4"], 2, "layer 4"),
         (["--out", "v.npy", "--pooling", "first-last", "--layers", "2"], 2, "--layers"),
-        (["--out", "v.npy", "--pooling", "first-last", "--combine", "sum"], 2, "--combine sum"),
         (["--out", "v.npy", "--pooling", "none"], 2, ".parquet"),
         (["--out", "v.npy", "--text", "nothing"], 4, "'nothing'"),
         (["--out", "v.npy", "--backend", "openvino"], 2, "--exported DIR"),

@@ -61,19 +61,13 @@ def test_pooling_by_its_definition(embedder: Embedder, model_folder: Path, pooli
     assert maker.width == len(right)
 
 
-def test_layers_are_joined_added_and_averaged(embedder: Embedder) -> None:
+def test_layers_are_concatenated_or_averaged(embedder: Embedder) -> None:
     texts = [*TEXTS, LONG]
     one, two = (embedder.with_config(VectorConfig((n,))).embed(texts) for n in (1, -1))
-
-    def both(**more: str) -> np.ndarray:
-        return embedder.with_config(VectorConfig((1, 3), **more)).embed(texts)
-
-    np.testing.assert_allclose(both(), np.concatenate([one, two], 1), atol=1e-6)
-    np.testing.assert_allclose(both(combine="sum"), one + two, atol=1e-6)
-    np.testing.assert_allclose(both(combine="mean"), (one + two) / 2, atol=1e-6)
-    for combine in ("concat", "sum"):  # of no matter: it is a mean
-        first_last = both(pooling="first-last", combine=combine)
-        np.testing.assert_allclose(first_last, (one + two) / 2, atol=1e-6)
+    both = embedder.with_config(VectorConfig((1, 3))).embed(texts)
+    np.testing.assert_allclose(both, np.concatenate([one, two], 1), atol=1e-6)
+    first_last = embedder.with_config(VectorConfig((1, 3), "first-last")).embed(texts)
+    np.testing.assert_allclose(first_last, (one + two) / 2, atol=1e-6)
 
 
 @settings(max_examples=25)
@@ -102,13 +96,12 @@ def test_the_graph_stops_at_the_highest_layer(model_folder: Path) -> None:
         embedder.with_config(VectorConfig((1, 2))).embed(TEXTS)
 
 
-@pytest.mark.parametrize("combine", ["concat", "sum"])
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_windows(embedder: Embedder, pooling: str, combine: str) -> None:
-    config = VectorConfig((0, 3), combine, pooling)
+def test_windows(embedder: Embedder, pooling: str) -> None:
+    config = VectorConfig((0, 3), pooling)
     found = embedder.with_config(config).embed(["x", LONG, "y"])
     windows = [LONG[:15], LONG[16:]]  # 8 and 9 letters
-    of_tokens = embedder.with_config(VectorConfig((0, 3), "concat", "none"))
+    of_tokens = embedder.with_config(VectorConfig((0, 3), "none"))
     (tokens,) = of_tokens.embed_tokens([LONG])
     assert len(tokens.vectors) == 19
     x, y = (each.vectors.reshape(-1, 2, 24) for each in of_tokens.embed_tokens(windows))
@@ -124,8 +117,7 @@ def test_windows(embedder: Embedder, pooling: str, combine: str) -> None:
     }
     parts = pooling.replace("mean-max", "mean+max").split("+")
     right = np.concatenate([merged[part] for part in parts], 1)  # [2 layers, poolings H]
-    right = right.sum(0) if combine == "sum" else right.reshape(-1)
-    np.testing.assert_allclose(found[1], right, atol=1e-5)
+    np.testing.assert_allclose(found[1], right.reshape(-1), atol=1e-5)
     np.testing.assert_allclose(found[0], embedder.with_config(config).embed(["x"])[0], atol=1e-6)
 
 
@@ -308,7 +300,6 @@ def test_what_cannot_be_loaded(model_folder: Path, options: dict, message: str) 
     ("options", "message"),
     [
         ({"pooling": "sum"}, "'sum'.*cls"),
-        ({"combine": "max"}, "concat, sum or mean"),
         ({"layers": ()}, "layers"),
         ({"layers": ("-1",)}, "layers.*whole numbers"),
         ({"max_length": 2}, "max_length.*2.*3"),

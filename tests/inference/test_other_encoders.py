@@ -23,7 +23,7 @@ LONG = " ".join("abcdefghij" * 5)
 
 
 class Sums(Encoder):
-    """Word vectors, and in each layer above them their running sums."""
+    """Word vectors, and in each layer above them their running sums, repeated to its width."""
 
     def __init__(self, depth: int) -> None:
         super().__init__(EncoderSpec(8, depth, 41))
@@ -38,9 +38,10 @@ class Sums(Encoder):
         positions: Tensor | None = None,
     ) -> Encoded:
         layers = [self.token(inputs.ids)]
-        for _ in range(self.spec.depth if top is None else top):
+        for number in range(self.spec.depth if top is None else top):
             parts = layers[-1].split(list(inputs.sequences.lengths))
-            layers.append(torch.cat([part.cumsum(0) for part in parts]))
+            sums = torch.cat([part.cumsum(0) for part in parts])
+            layers.append(sums.repeat(1, self.spec.widths[number + 1] // sums.shape[1]))
         return Encoded(inputs.sequences, layers[-1], tuple(layers) if keep_layers else ())
 
 
@@ -87,6 +88,14 @@ def test_layers_of_several_widths_are_taken_one_at_a_time(model_folder: Path) ->
         row = model.tokenizer.framing.inside(1)[0]
         tokens = model.encode(["a"])[0].layers[layer]
         np.testing.assert_allclose(table.vectors[table.row["a"]], tokens[row][0], atol=1e-6)
+
+
+def test_windows_of_layers_of_several_widths(model_folder: Path) -> None:
+    model = model_of(model_folder, 1, widths=(8, 16))
+    small, large, both = (
+        model.embed([LONG], layers, "max+mean", max_length=20) for layers in (0, 1, [0, 1])
+    )
+    np.testing.assert_array_equal(both, np.concatenate([small, large], 1))
 
 
 def test_an_encoder_of_one_segment_reads_no_pairs(model_folder: Path) -> None:

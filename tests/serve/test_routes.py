@@ -137,8 +137,8 @@ def test_tokens(client: TestClient, model: Model) -> None:
 
 def test_tokens_of_windows(client: TestClient, model: Model) -> None:
     long = " ".join("abcdefghij" * 4)
-    asked: dict[str, Any] = {"layers": [3, 0], "combine": "sum", "normalize": True}
-    config = VectorConfig((3, 0), "sum", normalize=True)
+    asked: dict[str, Any] = {"layers": [3, 0], "normalize": True}
+    config = VectorConfig((3, 0), normalize=True)
     made = model.embedder(config).embed_tokens(["a", long])
     reply = ask(client, "/tokens", input=["a", long], windows=True, **asked)
     for each, expected in zip(reply["results"], made, strict=True):

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from bertwright.cli.options import TextColumn
 from bertwright.cli.output import counted
-from bertwright.config.vectors import BackendName, Combine, Pooling, VectorPrecision, choose_prompt
+from bertwright.config.vectors import BackendName, Pooling, VectorPrecision, choose_prompt
 from bertwright.console import say
 from bertwright.errors import ConfigError
 
@@ -66,10 +66,8 @@ class VectorOptions:
     """Rows without text: stop with an error, or skip and count them."""
     layers: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)] = ()
     """Layers to use: 0 is the embeddings, 1 and up the layers, negative numbers count from the top;
-    several as 0,-1 or by repeating the option. Unset: as the folder says, else the model's default
-    (BERT: -2)."""
-    combine: Combine | None = None
-    """How several layers are combined: concatenated, summed or averaged; unset: concat."""
+    several, which are concatenated, as 0,-1 or by repeating the option. Unset: as the folder says,
+    else the model's default (BERT: -2)."""
     pooling: Pooling | str | None = None
     """How tokens become one vector; several ways are concatenated, as cls+mean. weighted: the mean
     weighted by position; first-last: the mean of the first and last layer's means; none (embed
@@ -95,11 +93,8 @@ class VectorOptions:
 
     def check(self) -> None:
         """Raise ConfigError if options contradict each other."""
-        if self.pooling == "first-last":
-            if self.layers:
-                raise ConfigError("--pooling first-last has its own layers; leave out --layers")
-            if self.combine not in (None, "mean"):
-                raise ConfigError(f"first-last is a mean; leave out --combine {self.combine}")
+        if self.pooling == "first-last" and self.layers:
+            raise ConfigError("--pooling first-last has its own layers; leave out --layers")
 
     def require_text_vectors(self, verb: str) -> None:
         """Raise ConfigError if `pooling` gives a vector per token; the verb needs one per text."""
@@ -148,7 +143,6 @@ def make_embedder(
     defaults = loaded.vectors
     config = defaults.over(
         options.layer_numbers(),
-        options.combine,
         options.pooling,
         normalize=normalize,
         truncate=options.truncate,

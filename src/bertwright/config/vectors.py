@@ -24,9 +24,6 @@ tokens; `weighted` the mean weighted by position from 1, as in SGPT (Muennighoff
 concatenates them.
 """
 
-Combine = Literal["concat", "sum", "mean"]
-"""How several layers are combined: concatenated, summed, or averaged."""
-
 BackendName = Literal["torch", "onnx", "openvino"]
 """The library that computes layers."""
 
@@ -50,10 +47,8 @@ class VectorConfig:
 
     layers: tuple[int, ...]
     """Layers to use: 0 is the embeddings, 1 and up the layers; negative numbers count from the
-    top.
+    top. The vectors of several are concatenated.
     """
-    combine: Combine = "concat"
-    """How several layers are combined: concatenated, summed, or averaged."""
     pooling: str = "mean"
     """How the tokens of a text become one vector: a `Pooling`, or several, such as `cls+mean`."""
     normalize: bool = False
@@ -73,8 +68,6 @@ class VectorConfig:
 
     def __post_init__(self) -> None:
         poolings_of(self.pooling)
-        if self.combine not in get_args(Combine):
-            raise ConfigError(f"combine is {self.combine!r}; expected concat, sum or mean")
         if not _are_numbers(self.layers):
             raise ConfigError(f"layers is {self.layers!r}; expected whole numbers, as (-2,)")
         if not self.layers:
@@ -93,7 +86,6 @@ class VectorConfig:
     def over(
         self,
         layers: Sequence[int] | None = None,
-        combine: Combine | None = None,
         pooling: str | None = None,
         **others: Any,
     ) -> VectorConfig:
@@ -102,11 +94,11 @@ class VectorConfig:
         Dense layers and dimensions were trained on the configured layers and pooling. If these
         change, they are dropped, unless `others` names them.
         """
-        given = {"layers": layers, "combine": combine, "pooling": pooling, **others}
+        given = {"layers": layers, "pooling": pooling, **others}
         given = {name: value for name, value in given.items() if value is not None}
         if not given:
             return self
-        trained_on = ("layers", "combine", "pooling")
+        trained_on = ("layers", "pooling")
         if any(given.get(name, getattr(self, name)) != getattr(self, name) for name in trained_on):
             given = {"dense": 0, "dimensions": None, **given}
         return replace(self, **given)
@@ -128,9 +120,9 @@ class VectorConfig:
         return tuple(layer % (count + 1) for layer in self.layers)
 
     @property
-    def joined(self) -> Combine:
-        """How layers are combined; `first-last` is a mean by definition."""
-        return "mean" if self.pooling == "first-last" else self.combine
+    def averages_layers(self) -> bool:
+        """Whether layers are averaged, as `first-last` defines it, instead of concatenated."""
+        return self.pooling == "first-last"
 
     @property
     def pooled(self) -> tuple[str, ...]:
@@ -142,15 +134,16 @@ class VectorConfig:
         embeddings up.
 
         Raises:
-            ConfigError: layers of different widths are to be added.
+            ConfigError: layers of different widths are to be averaged.
         """
         chosen = [widths[number] for number in self.numbers(len(widths) - 1)]
-        if self.joined == "concat":
+        if not self.averages_layers:
             return sum(chosen) * len(self.pooled)
         if len(set(chosen)) > 1:
             listed = ", ".join(map(str, chosen))
             raise ConfigError(
-                f"the layers are {listed} wide: join them by combine concat, or name one"
+                f"the layers are {listed} wide, and first-last averages them: choose another "
+                "pooling, as mean"
             )
         return chosen[0] * len(self.pooled)
 
@@ -160,7 +153,7 @@ class VectorConfig:
 
         Raises:
             ConfigError: there are fewer dimensions than are to be kept, or layers of different
-                widths are to be added.
+                widths are to be averaged.
         """
         whole = self.dense or self.pooled_width(widths)
         if self.dimensions is not None and self.dimensions > whole:

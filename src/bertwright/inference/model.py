@@ -26,7 +26,6 @@ from bertwright.config.generation import GenerationConfig, TranslationConfig
 from bertwright.config.task import TaskConfig
 from bertwright.config.vectors import (
     BackendName,
-    Combine,
     SimilarityFunction,
     VectorConfig,
     VectorPrecision,
@@ -243,7 +242,6 @@ class Model:
         pooling: str | None = None,
         normalize: bool | None = None,
         on_progress: OnProgress = silent,
-        combine: Combine | None = None,
         *,
         truncate: bool | None = None,
         max_length: int | None = None,
@@ -257,11 +255,10 @@ class Model:
         Args:
             texts: n texts and pairs.
             layers: one layer or several: 0 is the embeddings, 1 to L the layers; negative numbers
-                count from the top.
+                count from the top. The vectors of several layers are concatenated.
             pooling: how the tokens become one vector: a `Pooling`, or several as `cls+mean`.
             normalize: scale every vector to length 1.
             on_progress: called with the number of tokens done.
-            combine: how several layers are combined.
             truncate: truncate long texts instead of reading them in windows.
             max_length: the maximum number of tokens of a sequence, including special tokens.
             dimensions: the number of dimensions of a vector to keep, from the first on.
@@ -280,7 +277,6 @@ class Model:
         texts = listed(texts)
         config = self.vectors.over(
             None if layers is None else layer_tuple(layers),
-            combine,
             pooling,
             normalize=normalize,
             truncate=truncate,

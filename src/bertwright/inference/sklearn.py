@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bertwright.arrays import Float32s
-from bertwright.config.vectors import Combine, VectorPrecision, choose_prompt
+from bertwright.config.vectors import VectorPrecision, choose_prompt
 from bertwright.errors import DataError
 from bertwright.inference.encode import Text
 from bertwright.inference.model import load
@@ -32,7 +32,6 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         model: str | Path = "",
         layers: int | Sequence[int] | None = None,
-        combine: Combine | None = None,
         pooling: str | None = None,
         normalize: bool | None = None,
         truncate: bool | None = None,
@@ -45,7 +44,6 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.model = model
         self.layers = layers
-        self.combine = combine
         self.pooling = pooling
         self.normalize = normalize
         self.truncate = truncate
@@ -96,7 +94,6 @@ class BertVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             model = load(self.model)
             config = model.vectors.over(
                 layers,
-                self.combine,
                 self.pooling,
                 normalize=self.normalize,
                 truncate=self.truncate,

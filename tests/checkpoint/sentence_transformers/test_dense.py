@@ -91,8 +91,8 @@ def test_other_layers_and_poolings_have_no_dense(folder: Path, tmp_path: Path) -
     convert(folder, tmp_path / "st", "sentence-transformers", vectors=told)
     own = load(tmp_path / "st", device="cpu").embedder().config
     assert (own.dense, own.dimensions) == (31, 9)
-    assert own.over((-1,), "concat", "cls", normalize=True, prompt="q ").dense == 31
-    for asked in ({"layers": (-2,)}, {"pooling": "mean"}, {"layers": (0, 1), "combine": "sum"}):
+    assert own.over((-1,), "cls", normalize=True, prompt="q ").dense == 31
+    for asked in ({"layers": (-2,)}, {"pooling": "mean"}, {"layers": (0, 1)}):
         other = own.over(**asked)  # type: ignore[arg-type]
         assert (other.dense, other.dimensions) == (0, None)
         assert own.over(**asked, dimensions=3).dimensions == 3  # type: ignore[arg-type]

@@ -108,7 +108,6 @@ class EmbeddingDefaults:
         dense = self.dense[-1].out_features if self.dense else 0
         return VectorConfig(
             self.layers,
-            "concat",
             self.pooling,
             self.normalize,
             truncate=True,

@@ -138,9 +138,10 @@ class Embedder:
         """W, the width of the vectors of texts."""
 
     @property
-    def _widths(self) -> list[int]:
-        """The width of each layer that is read, after pooling."""
-        return [self.spec.widths[number] * len(self.config.pooled) for number in self.layers]
+    def _parts(self) -> list[tuple[str, int]]:
+        """The pooling and the width of each part of a pooled vector, in order."""
+        layers = self.layers[-1:] if self.config.averages_layers else self.layers
+        return [(mode, self.spec.widths[n]) for n in layers for mode in self.config.pooled]
 
     def with_config(self, config: VectorConfig) -> Embedder:
         """Return an embedder of the same model for another configuration, without whitening."""
@@ -237,11 +238,7 @@ class Embedder:
         on_progress: OnProgress = silent,
     ) -> Float32s:
         """Return one vector for each text from layers that a backend computed; see `embed`."""
-        whole = len(tokenized.ids) == len(set(tokenized.owners))
-        if whole:
-            width = self.config.pooled_width(self.spec.widths)
-        else:  # layers are combined after merging: a maximum of sums is not a sum of maxima
-            width = sum(self._widths)
+        width = self.config.pooled_width(self.spec.widths)
         vectors = np.empty((len(tokenized.ids), width), np.float32)
         counts = np.array([len(ids) for ids in tokenized.ids])
         done, total = 0, sum(map(len, tokenized.ids))
@@ -254,7 +251,7 @@ class Embedder:
                 if inside is not None:
                     counts[rows] = inside.counts
                 parts = [self._pool(layer, sequences, of_rows, inside) for layer in layers]
-                pooled = self._combine(parts) if whole else torch.cat(parts, 1)
+                pooled = self._combine(parts)
                 if pooled.is_cuda:
                     waiting.append((rows, pooled.to("cpu", non_blocking=True)))
                 else:
@@ -264,11 +261,9 @@ class Embedder:
             torch.cuda.synchronize()
         for rows, copied in waiting:
             vectors[rows] = copied.numpy()
-        if not whole:
+        if len(tokenized.ids) > len(set(tokenized.owners)):
             starts = np.array(tokenized.starts)
-            merged = self._merge(vectors, np.array(tokenized.owners), counts, starts)
-            layers = list(torch.from_numpy(merged).split_with_sizes(self._widths, 1))
-            vectors = self._combine(layers).numpy()
+            vectors = self._merge(vectors, np.array(tokenized.owners), counts, starts)
         return self._finish(vectors)
 
     def _inside(self, sequences: Sequences, ids: list[list[int]]) -> Inside | None:
@@ -355,10 +350,10 @@ class Embedder:
         return tokenized
 
     def _combine(self, parts: list[Tensor]) -> Tensor:
-        if self.config.joined == "concat" or len(parts) == 1:
-            return torch.cat(parts, 1)
-        total = torch.stack(parts).sum(0)
-        return total / len(parts) if self.config.joined == "mean" else total
+        """Return the vectors of the layers in one tensor."""
+        if self.config.averages_layers:
+            return torch.stack(parts).mean(0)
+        return torch.cat(parts, 1)
 
     def _merge(
         self,
@@ -367,10 +362,10 @@ class Embedder:
         lengths: Int64s,
         starts: Int64s,
     ) -> Float32s:
-        """Merge the windows of each text into one vector, in which the layers are concatenated.
+        """Merge the windows of each text into one vector.
 
         Args:
-            vectors: the pooled vectors of the windows, `[windows, layers x poolings x H]`.
+            vectors: the pooled vectors of the windows, `[windows, W]`.
             owners: the index of the text of each window, in ascending order.
             lengths: the number of tokens of each window that are averaged.
             starts: the number of tokens of the text before each window.
@@ -380,10 +375,10 @@ class Embedder:
         of_ends = np.ones_like(exact)
         weights = {"cls": of_ends, "last": of_ends, "mean": exact, "mean-sqrt": np.sqrt(exact)}
         weights["weighted"] = exact * starts + exact * (exact + 1) / 2
-        modes = self.config.pooled
-        parts = np.split(vectors, len(self.layers) * len(modes), axis=1)
+        modes, widths = zip(*self._parts, strict=True)
+        parts = np.split(vectors, np.cumsum(widths)[:-1], axis=1)
         merged = []
-        for mode, part in zip(modes * len(self.layers), parts, strict=True):
+        for mode, part in zip(modes, parts, strict=True):
             if mode == "max":
                 known = np.where(lengths[:, None] > 0, part, -np.inf)
                 largest = np.maximum.reduceat(known, first, axis=0)

@@ -231,7 +231,6 @@ def vector_config(engine: Engine, body: LayersRequest) -> VectorConfig:
         reason = f"prompt_name is one of the model's ({known}), without prompt"
         raise invalid_request(reason, "no_prompt")
     others: Json = {
-        "combine": body.combine,
         "pooling": body.pooling if isinstance(body, PoolingRequest) else None,
         "normalize": body.normalize,
         "prompt": engine.prompts[name] if name else prompt,

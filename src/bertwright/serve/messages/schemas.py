@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from bertwright.config.vectors import Combine, Pooling, poolings_of
+from bertwright.config.vectors import Pooling, poolings_of
 from bertwright.errors import ConfigError
 
 T = TypeVar("T")
@@ -131,8 +131,9 @@ class TaskRequest(ModelRequest):
 class LayersRequest(ModelRequest):
     """A request that says from which layers, and how, vectors are made."""
 
-    layers: Layers | None = _key("0: embeddings; 1 and up: layers; negative: from the top.", None)
-    combine: Combine | None = _key("How several layers are combined.", None)
+    layers: Layers | None = _key(
+        "0: embeddings; 1 and up: layers; negative: from the top; several are concatenated.", None
+    )
     normalize: bool | None = _key("Scale every vector to length 1.", None)
     prompt: Prompt | None = _key('Text before every text, "" for none; unset: the default.', None)
     prompt_name: Name | None = _key("The name of such a prompt in the model's folder.", None)

@@ -15,7 +15,7 @@ const LAYERS = {
     ["", "as the model says"],
     ...Array.from({ length: model.layers + 1 }, (_, i) =>
       [`${model.layers - i}`, layerName(model.layers - i, model.layers)]),
-    ...(model.layers >= 4 ? [["-4,-3,-2,-1", "mean of the last four"]] : []),
+    ...(model.layers >= 4 ? [["-4,-3,-2,-1", "the last four, concatenated"]] : []),
   ],
 };
 
@@ -37,7 +37,6 @@ export function layerName(layer, count) {
 function asked({ layers, pooling }) {
   const body = {};
   if (layers) body.layers = layers.split(",").map(Number);
-  if (body.layers?.length > 1) body.combine = "mean";
   if (pooling) body.pooling = pooling;
   return body;
 }

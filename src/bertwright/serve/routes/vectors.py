@@ -142,7 +142,7 @@ def prepare_encode(
     def finish(results: list[Float32s], about: About) -> EncodeReply:
         return EncodeReply(**about, id=body.id, status=200, result=np.stack(results))
 
-    vectors = VectorConfig((-2,), "concat", "mean")
+    vectors = VectorConfig((-2,), "mean")
     return prepare_vectors(engine, listed(body.texts), vectors, finish, body.truncate)
 
 
