@@ -23,7 +23,7 @@ WAYS = {
 
 @pytest.fixture
 def images(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("images", ROOT / "experiments/road/images.py")
+    spec = importlib.util.spec_from_file_location("images", ROOT / "experiments/images/run.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -18,7 +18,7 @@ from tests.recipes.sample import SPECIAL, WORDS
 
 @pytest.fixture
 def multitask() -> ModuleType:
-    path = ROOT / "experiments/road/multitask.py"
+    path = ROOT / "experiments/multitask/run.py"
     spec = importlib.util.spec_from_file_location("multitask", path)
     assert spec
     assert spec.loader

@@ -1,6 +1,6 @@
 """Tags of words that training never saw, by what stands in for them.
 
-    python experiments/road/unknown_words.py TAGGING_FOLDER FASTTEXT_RUN [--out ...json]
+    python experiments/unknown_words/run.py TAGGING_FOLDER FASTTEXT_RUN [--out ...json]
 
 A window tagger (two words to each side, one tanh layer) on the first sentences of `train.txt`,
 evaluated on `test.txt`. The folder has CoNLL columns: the word, and its tag in `--column`.

@@ -1,6 +1,6 @@
 """Our n-gram model beside KenLM's own estimator (lmplz) on the same tokens.
 
-    python experiments/road/ngram_beside_kenlm.py SHARDS HELD --lmplz build/bin/lmplz --out OUT
+    python experiments/ngram/beside_kenlm.py SHARDS HELD --lmplz build/bin/lmplz --out OUT
 
 SHARDS have a tokenizer that knows every word of their text, as lmplz does not count <unk> (word,
 `--min-frequency 1`). HELD is a text; both models score its lines through KenLM's reader, without

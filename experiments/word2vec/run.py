@@ -1,6 +1,6 @@
 """Word vectors of ours beside gensim's, at equal settings on the same text: quality and speed.
 
-    python word_vectors.py --data SHARDS --tests FOLDER --runs FOLDER --systems cbow --seeds 1,2
+    python experiments/word2vec/run.py --data SHARDS --tests FOLDER --runs FOLDER --systems cbow --seeds 1,2
 
 Each system is trained by both, one after the other, and evaluated by the same code on the files of
 FOLDER; results are added to `word_vectors.json` in the folder of runs. Seconds are of the training

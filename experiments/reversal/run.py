@@ -1,6 +1,6 @@
 """What attention is for: sequences turned round, by sequence to sequence with and without it.
 
-    python experiments/road/reversal.py --out OUT
+    python experiments/reversal/run.py --out OUT
 
 6,000 made-up pairs of 2 to 9 words out of 80: the target is the source from its end, each word the
 next one of the list. E 48, H 96, one layer, 150 steps of 1,024 tokens, seed 1. Of 400 other

@@ -1,9 +1,9 @@
 """A treebank learned as sequences in minutes: labelled F1 by beam, or of an encoder that starts as
 a pre-trained BERT beside one of random weights.
 
-    python experiments/road/parsing.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
+    python experiments/parsing/run.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
         --minutes 30 --out parsing.json
-    python experiments/road/parsing.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
+    python experiments/parsing/run.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
         --encoder runs/bert --steps 4761 --out parsing.json
 
 With an encoder, evaluated on the sentences of at most as many tokens a side as those trained on: a

@@ -1,6 +1,6 @@
 """A text from a text by a BERT's own encoder (the mask of UniLM): pre-trained against random start.
 
-    python experiments/road/bert_generation.py --model runs/bert-mini --data E2E --out runs/e2e \
+    python experiments/bert_generation/run.py --model runs/bert-mini --data E2E --out runs/e2e \
         [--examples 1000] [--tests 0] [--epochs 4] [--seeds 3] [--beam 4]
 
 What `--data` holds says what is written:

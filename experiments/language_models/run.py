@@ -1,6 +1,6 @@
 """Bits per character of the road's language models, trained on the same text with one vocabulary.
 
-    python experiments/road/language_models.py --data SHARDS --runs FOLDER --texts TEXT...
+    python experiments/language_models/run.py --data SHARDS --runs FOLDER --texts TEXT...
 
 The neural models read 2 M tokens each, an epoch's first part; the n-gram model counts the whole
 text, and once more only documents of some 2 M tokens, if `--few SHARDS` has them. A run that is

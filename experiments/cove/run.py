@@ -1,8 +1,8 @@
 """CoVe: word vectors alone against word vectors beside the states of a translation encoder.
 
     export BERTWRIGHT_SHARED=shared/data
-    python experiments/road/cove.py train --corpus english.txt --out OUT
-    python experiments/road/cove.py evaluate --out OUT
+    python experiments/cove/run.py train --corpus english.txt --out OUT
+    python experiments/cove/run.py evaluate --out OUT
 
 `train` makes a vocabulary of 25,000 words (of the corpus, and of Multi30k, its German four times so
 that its words are frequent enough), skip-gram vectors of 100 numbers by one pass over the corpus,
@@ -120,7 +120,7 @@ def main() -> None:
         if not (arguments.out / model / "model").exists():
             sys.exit(
                 f"there is no run {arguments.out / model}: "
-                f"cove.py train --corpus english.txt --out {arguments.out}"
+                f"experiments/cove/run.py train --corpus english.txt --out {arguments.out}"
             )
     found: dict[str, Any] = {"torch": torch.__version__, "finetune": FINETUNE}
     for task in arguments.tasks:

@@ -1,7 +1,7 @@
 """Pre-training in vision, the idea that BERT brought to text: a CNN that has learned five digits
 learns the other five from a few labelled images.
 
-    python experiments/road/images.py [--seeds 10] [--first-seed 1] [--steps 60] [--out ...json]
+    python experiments/images/run.py [--seeds 10] [--first-seed 1] [--steps 60] [--out ...json]
 
 Images are scikit-learn's digits (1,797 of 8 x 8, bundled with it). Each seed draws which five
 classes are pre-trained on, with all their images; of the other five, half of the images are for

@@ -1,6 +1,6 @@
 """Perplexity of n-gram models against their order and smoothing, with time and memory.
 
-    python experiments/road/ngram.py SHARDS TEXT... [--orders 5] [--out experiments/road/ngram.json]
+    python experiments/ngram/run.py SHARDS TEXT... [--orders 5] [--out experiments/road/ngram.json]
 
 One count of the documents that are not held out serves all orders; TEXT are further test texts.
 """

@@ -1,6 +1,6 @@
 """Why attention divides by the square root of d_k (Vaswani et al. 2017, section 3.2.1, footnote 4).
 
-    python experiments/road/attention_scale.py --out experiments/road/attention_scale.json
+    python experiments/attention_scale/run.py --out experiments/road/attention_scale.json
 
 Queries and keys with independent components of mean 0 and variance 1 have products of variance
 d_k: the larger d_k, the nearer the softmax comes to one key alone, where its gradient vanishes.
@@ -58,7 +58,7 @@ def main() -> None:
     }
     content = json.dumps(
         {
-            "command": "python experiments/road/attention_scale.py --out FILE",
+            "command": "python experiments/attention_scale/run.py --out FILE",
             "hardware": "CPU; the figures do not depend on its speed",
             "torch": torch.__version__,
             "seed": SEED,

@@ -1,6 +1,6 @@
 """Memory networks on made-up stories: held-out accuracy by hops, with and without a linear start.
 
-    python experiments/road/memory_network.py --runs FOLDER [--tasks one-fact ...]
+    python experiments/memory_network/run.py --runs FOLDER [--tasks one-fact ...]
 
 10,000 stories a task, of which a tenth is held out; 15 epochs, or 5 without a softmax and then 10
 with one; seed 1. A run that is there is not made again. Writes `memory_network.json`.

@@ -1,7 +1,7 @@
 """Multi-task learning (Collobert and Weston 2008): one encoder for parts of speech, chunks and
 named entities together, against one for each alone.
 
-    python experiments/road/multitask.py --data SHARDS --tagging FOLDER --runs FOLDER
+    python experiments/multitask/run.py --data SHARDS --tagging FOLDER --runs FOLDER
 
 SHARDS have a tokenizer of cased wordpieces; a bert-tiny reads `--steps` of 4,096 tokens. FOLDER has
 UD-EWT, CoNLL-2000 and CoNLL-2003, columns in train.txt and dev.txt or test.txt. Every task has the

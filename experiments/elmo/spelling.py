@@ -1,6 +1,6 @@
 """Tags of words outside of ELMo's vocabulary: spelled, or read as [UNK].
 
-    python experiments/road/elmo_spelling.py --model RUN --tagging FOLDER --runs FOLDER
+    python experiments/elmo/spelling.py --model RUN --tagging FOLDER --runs FOLDER
 
 RUN is an ELMo whose tokenizer keeps capitals; FOLDER holds CoNLL-2003. A linear layer is fitted on
 one layer of the frozen ELMo, on the first `--sentences` of `train.txt`, and evaluated on
