@@ -326,8 +326,8 @@ def their_generation(device: Device, beams: int, ours: dict[str, Any]) -> dict[s
 
 def serving(device: Device, folder: Path) -> dict[str, Any]:
     """What the server calls, without a network: full batches, and a text alone."""
-    from bertwright.serve.models.engine import RequestItem, load_engine
-    from bertwright.serve.models.outputs import Vectors
+    from bertwright.serve.engine.engine import RequestItem, load_engine
+    from bertwright.serve.engine.outputs import Vectors
 
     precision = "bf16" if _has(device, "bf16") else "fp32"
     engine = load_engine("m", str(folder / "model"), str(device.device), precision)  # type: ignore[arg-type]

@@ -13,9 +13,9 @@ from fastapi.testclient import TestClient
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
-from bertwright.serve.http.auth import ApiKeys
-from bertwright.serve.models.engine import Engine
-from bertwright.serve.models.loading import ModelLoader
+from bertwright.serve.auth import ApiKeys
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.engine.loading import ModelLoader
 from bertwright.serve.service import Service
 from tests.serve.conftest import swap
 

@@ -15,8 +15,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.errors import DataError
-from bertwright.serve.messages import calls
-from bertwright.serve.models.engine import load_engine
+from bertwright.serve import calls
+from bertwright.serve.engine.engine import load_engine
 from bertwright.serve.service import MOST_APART, Service
 from bertwright.text.tokenizer import apart
 from tests.serve.test_working_together import with_server

@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.inference.fill import Blanks
+from bertwright.serve import preparing as requests
 from bertwright.serve.errors import HttpError
-from bertwright.serve.messages import requests
 from bertwright.serve.routes import heads
 from tests.serve.test_bad_input import check_no
 

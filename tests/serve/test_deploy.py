@@ -20,8 +20,8 @@ from fastapi.testclient import TestClient
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.app import make_app
-from bertwright.serve.messages.calls import REPLIES
-from bertwright.serve.models.engine import load_engine
+from bertwright.serve.calls import REPLIES
+from bertwright.serve.engine.engine import load_engine
 from tests.house.source import ROOT
 
 UNIT, IMAGE, MANIFEST = (

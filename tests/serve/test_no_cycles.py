@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from bertwright.serve.messages import calls
-from bertwright.serve.messages.requests import Prepared, prepare
+from bertwright.serve import calls
+from bertwright.serve.preparing import Prepared, prepare
 from tests.serve.conftest import EXAMPLES, MORE
 
 

@@ -37,7 +37,7 @@ RUN = ("-m", "bertwright")
 HANGING = """
 import sys, time
 from bertwright.cli.app import run
-from bertwright.serve.models.engine import Engine
+from bertwright.serve.engine.engine import Engine
 # the batches before the server is ready have many sequences; they take no time, so that a loaded
 # machine does not exceed a short --batch-timeout with them
 Engine.run = lambda self, works: [None] * len(works) if len(works[0].ids) > 1 else time.sleep(600)
@@ -46,7 +46,7 @@ sys.exit(run(sys.argv[1:]))
 NO_MEMORY = """
 import sys
 from bertwright.cli.app import run
-from bertwright.serve.models.engine import Engine
+from bertwright.serve.engine.engine import Engine
 def run_out(self, works):
     raise MemoryError
 Engine.run = run_out
@@ -63,7 +63,7 @@ sys.exit(run(sys.argv[1:]))
 HANGING_LOAD = """
 import sys, time
 from bertwright.cli.app import run
-from bertwright.serve.models import loading
+from bertwright.serve.engine import loading
 loading.load_engine = lambda *given: time.sleep(600)
 sys.exit(run(sys.argv[1:]))
 """

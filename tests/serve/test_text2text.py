@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.inference.model import Model, load
-from bertwright.serve.generation.flight import Piece
+from bertwright.serve.engine.generation.flight import Piece
 from bertwright.serve.routes.text2text import StrippedEvents
 from bertwright.tasks.predictions import GenerationPrediction
 from tests.serve.test_bad_input import check_no

@@ -22,11 +22,11 @@ from bertwright.errors import BertwrightError
 from bertwright.inference.backends.int8 import has_int8
 from bertwright.inference.model import load
 from bertwright.nn.products import has_bfloat16
+from bertwright.serve import calls
 from bertwright.serve.app import make_app
-from bertwright.serve.messages import calls
-from bertwright.serve.models import engine as engine_file
-from bertwright.serve.models import loading
-from bertwright.serve.models.engine import Engine, load_engine
+from bertwright.serve.engine import engine as engine_file
+from bertwright.serve.engine import loading
+from bertwright.serve.engine.engine import Engine, load_engine
 from bertwright.serve.service import Service
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

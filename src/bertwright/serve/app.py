@@ -13,9 +13,9 @@ from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.docs_page import FOLDER
+from bertwright.serve.error_replies import handle_error
 from bertwright.serve.errors import HttpError
-from bertwright.serve.http.error_replies import handle_error
-from bertwright.serve.http.middleware import Middleware
+from bertwright.serve.middleware import Middleware
 from bertwright.serve.routes import (
     generation,
     heads,

@@ -13,7 +13,7 @@ from prometheus_client import (
     process_collector,
 )
 
-from bertwright.serve.batching import Batcher
+from bertwright.serve.engine.batching import Batcher
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 TOKENS = tuple(float(2**n) for n in range(3, 17))

@@ -10,12 +10,12 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.batching import Batcher
+from bertwright.serve.auth import ApiKeys
+from bertwright.serve.engine.batching import Batcher
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.engine.loading import ModelLoader, freeze_loaded, log_model, return_memory
 from bertwright.serve.errors import busy, unavailable
-from bertwright.serve.http.auth import ApiKeys
 from bertwright.serve.metrics import ServerMetrics
-from bertwright.serve.models.engine import Engine
-from bertwright.serve.models.loading import ModelLoader, freeze_loaded, log_model, return_memory
 from bertwright.serve.side_threads import SideThreads
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from bertwright.serve.batching import hand_over
+from bertwright.serve.engine.batching import hand_over
 from bertwright.serve.errors import unavailable
 
 P = ParamSpec("P")

@@ -1,1 +1,1 @@
-"""Between the socket and the routes: connections, admission, bodies and errors."""
+"""What clients send, limited before it is parsed."""

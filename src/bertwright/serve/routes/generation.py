@@ -18,12 +18,14 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import make_prompt, rows_in_flight
 from bertwright.inference.translation.translate import target_search
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
+from bertwright.serve.engine.engine import CONTINUATION, TRANSLATION, Engine
+from bertwright.serve.engine.generation.flight import Piece, PromptTexts, Searches, Text
+from bertwright.serve.engine.generation.stream import PreparedGeneration, Way, respond
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
-from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
-from bertwright.serve.generation.stream import PreparedGeneration, Way, respond
-from bertwright.serve.http.bodies import make_router
-from bertwright.serve.messages.calls import Call
-from bertwright.serve.messages.replies import (
+from bertwright.serve.preparing import Json, tokenize_texts
+from bertwright.serve.schemas.replies import (
     About,
     Completion,
     CompletionsReply,
@@ -32,15 +34,13 @@ from bertwright.serve.messages.replies import (
     GenerateReply,
     Truncated,
 )
-from bertwright.serve.messages.requests import Json, tokenize_texts
-from bertwright.serve.messages.schemas import (
+from bertwright.serve.schemas.requests import (
     CompletionsRequest,
     GenerateRequest,
     SampledRequest,
     TranslateRequest,
     listed,
 )
-from bertwright.serve.models.engine import CONTINUATION, TRANSLATION, Engine
 
 router = make_router()
 

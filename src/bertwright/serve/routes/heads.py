@@ -16,11 +16,22 @@ from bertwright.errors import DataError
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.next_sentence import make_pair
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
+from bertwright.serve.engine.engine import Engine, RequestItem
+from bertwright.serve.engine.outputs import Fill, NextSentences, Task
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
-from bertwright.serve.http.bodies import make_router
-from bertwright.serve.messages import schemas
-from bertwright.serve.messages.calls import Call
-from bertwright.serve.messages.replies import (
+from bertwright.serve.preparing import (
+    Prepared,
+    check_characters,
+    check_reply,
+    check_texts,
+    check_tokens,
+    texts_in,
+    truncation,
+)
+from bertwright.serve.schemas import requests as schemas
+from bertwright.serve.schemas.replies import (
     About,
     Answered,
     Entity,
@@ -33,18 +44,7 @@ from bertwright.serve.messages.replies import (
     TaskResults,
     Truncated,
 )
-from bertwright.serve.messages.requests import (
-    Prepared,
-    check_characters,
-    check_reply,
-    check_texts,
-    check_tokens,
-    texts_in,
-    truncation,
-)
-from bertwright.serve.messages.schemas import TaskRequest, listed
-from bertwright.serve.models.engine import Engine, RequestItem
-from bertwright.serve.models.outputs import Fill, NextSentences, Task
+from bertwright.serve.schemas.requests import TaskRequest, listed
 from bertwright.tasks.predictions import (
     ChoicePrediction,
     NumberPrediction,

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
 
+from bertwright.serve.engine.engine import Engine
 from bertwright.serve.errors import HttpError
-from bertwright.serve.messages.replies import DefaultVectors, ServedModel, ServedModels, ServedTask
-from bertwright.serve.models.engine import Engine
+from bertwright.serve.schemas.replies import DefaultVectors, ServedModel, ServedModels, ServedTask
 from bertwright.serve.service import service_of
 from bertwright.tasks.texts.options import ClassificationTask
 

@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from bertwright.arrays import Float32s
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.http.bodies import make_router
-from bertwright.serve.messages.calls import Call
-from bertwright.serve.messages.replies import About, Embedding, EmbeddingsReply, Usage
-from bertwright.serve.messages.requests import Prepared
-from bertwright.serve.messages.schemas import EmbeddingsRequest, listed
-from bertwright.serve.models.engine import Engine
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.preparing import Prepared
 from bertwright.serve.routes.vectors import base64_rows, prepare_vectors
+from bertwright.serve.schemas.replies import About, Embedding, EmbeddingsReply, Usage
+from bertwright.serve.schemas.requests import EmbeddingsRequest, listed
 
 router = make_router()
 

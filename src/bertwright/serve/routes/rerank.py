@@ -27,19 +27,12 @@ from bertwright.config.vectors import (
 )
 from bertwright.inference.vectors.compare import FUNCTIONS
 from bertwright.inference.vectors.embed import with_prompt
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
+from bertwright.serve.engine.engine import SIMILARITY, Engine
+from bertwright.serve.engine.outputs import Vectors
 from bertwright.serve.errors import NoHead, invalid_request
-from bertwright.serve.http.bodies import make_router
-from bertwright.serve.messages.calls import Call
-from bertwright.serve.messages.replies import (
-    About,
-    Document,
-    RankedDocument,
-    RankReply,
-    RelevantDocument,
-    RerankReply,
-    Usage,
-)
-from bertwright.serve.messages.requests import (
+from bertwright.serve.preparing import (
     Prepared,
     R,
     check_characters,
@@ -48,10 +41,17 @@ from bertwright.serve.messages.requests import (
     tokenize_texts,
     truncation,
 )
-from bertwright.serve.messages.schemas import DocumentText, RankRequest, RerankRequest, listed
-from bertwright.serve.models.engine import SIMILARITY, Engine
-from bertwright.serve.models.outputs import Vectors
 from bertwright.serve.routes.heads import OF_TEXTS, task_items, task_name
+from bertwright.serve.schemas.replies import (
+    About,
+    Document,
+    RankedDocument,
+    RankReply,
+    RelevantDocument,
+    RerankReply,
+    Usage,
+)
+from bertwright.serve.schemas.requests import DocumentText, RankRequest, RerankRequest, listed
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
 from bertwright.tasks.similarity.options import SimilarityTask
 from bertwright.tasks.texts.options import RegressionTask

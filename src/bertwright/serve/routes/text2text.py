@@ -18,17 +18,17 @@ from bertwright.config.serve import ServeConfig
 from bertwright.decoding.search import RowsInFlight
 from bertwright.decoding.texts import begin_beams, ends_of
 from bertwright.inference.encode import ModelRunner
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.engine.generation.flight import Piece, PromptTexts, Searches, Text
+from bertwright.serve.engine.generation.stream import PreparedGeneration, Way, respond
 from bertwright.serve.errors import invalid_request
-from bertwright.serve.generation.flight import Piece, PromptTexts, Searches, Text
-from bertwright.serve.generation.stream import PreparedGeneration, Way, respond
-from bertwright.serve.http.bodies import make_router
-from bertwright.serve.messages.calls import Call
-from bertwright.serve.messages.replies import About, TextToTextReply
-from bertwright.serve.messages.requests import Json
-from bertwright.serve.messages.schemas import TextToTextRequest, listed
-from bertwright.serve.models.engine import Engine
+from bertwright.serve.preparing import Json
 from bertwright.serve.routes.generation import check_new, check_sampling, texts_of
 from bertwright.serve.routes.heads import task_items, task_name
+from bertwright.serve.schemas.replies import About, TextToTextReply
+from bertwright.serve.schemas.requests import TextToTextRequest, listed
 from bertwright.tasks.generation.kind import target_decoder
 from bertwright.tasks.generation.options import GenerationTask
 

@@ -18,21 +18,12 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import Text, kept_tokens, parts_of
 from bertwright.inference.vectors.compare import cosines
 from bertwright.inference.vectors.embed import with_prompt
+from bertwright.serve.bodies import make_router
+from bertwright.serve.calls import Call
+from bertwright.serve.engine.engine import Engine, RequestItem
+from bertwright.serve.engine.outputs import Attention, Tokens, Vectors
 from bertwright.serve.errors import invalid_request
-from bertwright.serve.http.bodies import make_router
-from bertwright.serve.messages.calls import Call
-from bertwright.serve.messages.replies import (
-    About,
-    AttentionReply,
-    EmbedReply,
-    EncodeReply,
-    NearWord,
-    Results,
-    SimilarityReply,
-    TokenizedText,
-    TokenVectors,
-)
-from bertwright.serve.messages.requests import (
+from bertwright.serve.preparing import (
     Finish,
     Prepared,
     R,
@@ -45,7 +36,18 @@ from bertwright.serve.messages.requests import (
     tokenize_texts,
     vector_config,
 )
-from bertwright.serve.messages.schemas import (
+from bertwright.serve.schemas.replies import (
+    About,
+    AttentionReply,
+    EmbedReply,
+    EncodeReply,
+    NearWord,
+    Results,
+    SimilarityReply,
+    TokenizedText,
+    TokenVectors,
+)
+from bertwright.serve.schemas.requests import (
     AttentionRequest,
     EmbedRequest,
     EncodeRequest,
@@ -56,8 +58,6 @@ from bertwright.serve.messages.schemas import (
     TokensRequest,
     listed,
 )
-from bertwright.serve.models.engine import Engine, RequestItem
-from bertwright.serve.models.outputs import Attention, Tokens, Vectors
 
 router = make_router()
 

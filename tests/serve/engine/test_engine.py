@@ -17,10 +17,10 @@ from bertwright.inference.backends.packed import PackedBackend
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
 from bertwright.nn.products import rows_for
-from bertwright.serve.messages.requests import items_of, tokenize_texts
-from bertwright.serve.models.engine import Engine, RequestItem, load_engine
-from bertwright.serve.models.loading import run_batch, side_by_side
-from bertwright.serve.models.outputs import Attention, Fill, NextSentences, Tokens, Vectors
+from bertwright.serve.engine.engine import Engine, RequestItem, load_engine
+from bertwright.serve.engine.loading import run_batch, side_by_side
+from bertwright.serve.engine.outputs import Attention, Fill, NextSentences, Tokens, Vectors
+from bertwright.serve.preparing import items_of, tokenize_texts
 from bertwright.serve.routes.heads import task_items
 
 TEXTS = ["a b", "c the d e f", "z"]

@@ -19,8 +19,9 @@ from starlette.types import Receive, Scope, Send
 from bertwright.config.serve import ServeConfig
 from bertwright.decoding.search import RowsInFlight
 from bertwright.inference.encode import ModelRunner
-from bertwright.serve.errors import HttpError, unavailable
-from bertwright.serve.generation.flight import (
+from bertwright.serve.calls import ModelCall, json_response
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.engine.generation.flight import (
     TOKENS,
     Flight,
     Generation,
@@ -28,10 +29,9 @@ from bertwright.serve.generation.flight import (
     PromptTexts,
     Searches,
 )
-from bertwright.serve.messages.calls import ModelCall, json_response
-from bertwright.serve.messages.replies import dump
-from bertwright.serve.messages.requests import B, Json, Prepared
-from bertwright.serve.models.engine import Engine
+from bertwright.serve.errors import HttpError, unavailable
+from bertwright.serve.preparing import B, Json, Prepared
+from bertwright.serve.schemas.replies import dump
 from bertwright.serve.service import Service
 
 

@@ -12,12 +12,12 @@ from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from bertwright.serve.batching import QueuedItem
+from bertwright.serve.bodies import SMALL
+from bertwright.serve.engine.batching import QueuedItem
 from bertwright.serve.errors import busy, invalid_request
-from bertwright.serve.http.bodies import SMALL
-from bertwright.serve.http.middleware import record_of
-from bertwright.serve.messages.replies import dump
-from bertwright.serve.messages.requests import B, Prepare, Prepared, R, prepare
+from bertwright.serve.middleware import record_of
+from bertwright.serve.preparing import B, Prepare, Prepared, R, prepare
+from bertwright.serve.schemas.replies import dump
 from bertwright.serve.service import service_of
 
 LARGE = 200

@@ -48,7 +48,7 @@ from bertwright.inference.vectors.embed import Embedder, reads_words
 from bertwright.nn.encoder import HasAttentionMaps
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.sequences import Sequences
-from bertwright.serve.generation.flight import Flight
+from bertwright.serve.engine.generation.flight import Flight
 from bertwright.storage.model_folder import WEIGHTS
 
 SIMILARITY = "similarity"

@@ -23,10 +23,10 @@ from bertwright.decoding.search import Row, RowsInFlight
 from bertwright.inference.generate import rows_in_flight
 from bertwright.inference.model import Model, load
 from bertwright.nn.last_tokens import LastTokens
-from bertwright.serve.batching import Batcher, QueuedItem
+from bertwright.serve.engine.batching import Batcher, QueuedItem
+from bertwright.serve.engine.generation import flight as flights
+from bertwright.serve.engine.generation.flight import Flight, Generation, Piece, PromptTexts, Text
 from bertwright.serve.errors import HttpError
-from bertwright.serve.generation import flight as flights
-from bertwright.serve.generation.flight import Flight, Generation, Piece, PromptTexts, Text
 from tests import small_bert
 from tests.serve.conftest import GPT
 

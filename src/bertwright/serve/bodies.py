@@ -21,9 +21,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from bertwright.config.serve import ServeConfig
+from bertwright.serve.error_replies import body_schema
 from bertwright.serve.errors import HttpError
-from bertwright.serve.http.error_replies import body_schema
-from bertwright.serve.messages.replies import ErrorReply
+from bertwright.serve.schemas.replies import ErrorReply
 from bertwright.serve.service import service_of
 
 DRAIN = 8

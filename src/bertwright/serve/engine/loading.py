@@ -17,11 +17,11 @@ import torch
 from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import BertwrightError
-from bertwright.serve.batching import FOR_SHORT, Batcher, QueuedItem
+from bertwright.serve.engine.batching import FOR_SHORT, Batcher, QueuedItem
+from bertwright.serve.engine.engine import Engine, RequestItem, load_engine
+from bertwright.serve.engine.generation.flight import Flight
+from bertwright.serve.engine.outputs import Vectors
 from bertwright.serve.errors import HttpError
-from bertwright.serve.generation.flight import Flight
-from bertwright.serve.models.engine import Engine, RequestItem, load_engine
-from bertwright.serve.models.outputs import Vectors
 
 MIN_TOKENS = 256
 """The fewest tokens of a batch on one core."""

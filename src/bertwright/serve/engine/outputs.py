@@ -23,7 +23,7 @@ from bertwright.inference.fill import Blanks, predict_blanks
 from bertwright.inference.next_sentence import predict_pairs
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.nn.encoder import Encoded, HasAttentionMaps
-from bertwright.serve.models.engine import Output, Part, RequestItem
+from bertwright.serve.engine.engine import Output, Part, RequestItem
 from bertwright.tasks.head import Head
 from bertwright.tasks.predict import Window, predict_encoded
 from bertwright.tasks.predictions import Prediction

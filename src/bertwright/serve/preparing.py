@@ -16,10 +16,10 @@ from bertwright.config.serve import ServeConfig
 from bertwright.config.vectors import VectorConfig
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.encode import Text, Tokenized, tokenize
+from bertwright.serve.engine.engine import Engine, Output, RequestItem
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
-from bertwright.serve.messages.replies import About, Truncated
-from bertwright.serve.messages.schemas import LayersRequest, NamedModel, PoolingRequest, listed
-from bertwright.serve.models.engine import Engine, Output, RequestItem
+from bertwright.serve.schemas.replies import About, Truncated
+from bertwright.serve.schemas.requests import LayersRequest, NamedModel, PoolingRequest, listed
 from bertwright.text.tokenizer.apart import TooSlow
 
 B = TypeVar("B", bound=NamedModel)

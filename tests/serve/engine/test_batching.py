@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertwright.serve.batching import Batcher, QueuedItem, choose
+from bertwright.serve.engine.batching import Batcher, QueuedItem, choose
 from bertwright.serve.errors import HttpError
 
 LANE = object()

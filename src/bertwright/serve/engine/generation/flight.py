@@ -23,7 +23,7 @@ from typing import Literal
 from bertwright.config.generation import GenerationConfig
 from bertwright.decoding.search import BeamSteps, Row, RowsInFlight
 from bertwright.decoding.texts import GrowingText
-from bertwright.serve.batching import Batcher
+from bertwright.serve.engine.batching import Batcher
 from bertwright.serve.errors import HttpError, busy, unavailable
 
 TURN = 0.025

@@ -1,1 +1,0 @@
-"""Requests and replies: their schemas, how a request is prepared, and how a reply is made."""

@@ -1,0 +1,1 @@
+"""The JSON of requests and replies, as pydantic models."""
