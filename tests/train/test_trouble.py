@@ -204,3 +204,11 @@ def test_a_signal_belongs_to_the_run_in_which_it_arrived() -> None:
     assert signals.number == 0
     with SeveralRuns() as third:
         third.heed()
+
+
+def test_work_whose_run_is_work_of_several_runs_learns_of_its_signal() -> None:
+    with SeveralRuns() as outer:
+        with SeveralRuns(), Signals():
+            signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(Interrupted):
+            outer.heed()

@@ -31,6 +31,8 @@ class SeveralRuns:
 
     def __exit__(self, *error: object) -> None:
         _several_runs.reset(self._token)
+        if (around := _several_runs.get()) is not None:  # this work is a run of other work
+            around.number = around.number or self.number
 
     def heed(self) -> None:
         """Raise `Interrupted` if a signal arrived in the last step of a run; to be called between

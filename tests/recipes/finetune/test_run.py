@@ -38,6 +38,7 @@ from bertwright.tasks.texts.options import ClassificationOptions, Classification
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import read_records
+from bertwright.train.signals import Signals
 from tests.recipes.task_files import SPEC, learn, write_files
 
 MAINS = {
@@ -321,6 +322,23 @@ def test_a_folder_in_which_another_trains_is_left_alone(model: Path, tmp_path: P
         pytest.raises(ConfigError, match="another process is training into"),
     ):
         learn(model, tmp_path / "run", "classification", train, dev)
+
+
+def test_a_signal_in_the_last_step_of_a_seed_ends_the_run_after_it(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, dev = write_files(tmp_path, "classification")
+    out, real = tmp_path / "run", finetuning.train_seed
+
+    def with_a_signal(*arguments: Any) -> Any:
+        with Signals():
+            signal.raise_signal(signal.SIGINT)
+        return real(*arguments)
+
+    monkeypatch.setattr(finetuning, "train_seed", with_a_signal)
+    with pytest.raises(Interrupted, match=r"seed 2; .* the 1 seeds"):
+        learn(model, out, "classification", train, dev, seeds=3, epochs=1.0)
+    assert len(json.loads((out / "results.json").read_text())["seeds"]) == 1
 
 
 def test_an_interrupted_run_keeps_the_seeds_before_it(

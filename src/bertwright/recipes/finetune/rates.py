@@ -49,6 +49,7 @@ from bertwright.tasks.batch import instance_batches
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.task_data import TaskData, make_batch
 from bertwright.train.log import Log
+from bertwright.train.signals import SeveralRuns
 
 FACTORS = (1 / 3, 1.0, 3.0)
 """The rates that `auto` tries, as multiples of the one that suits the encoder."""
@@ -85,6 +86,15 @@ class Plan:
     """The additional cost of all trials, in trained tokens."""
     sentence: str
     """A description of the trials and their cost, for the user."""
+
+    @property
+    def by_score(self) -> bool:
+        """Whether the rates are compared by their scores on dev, not by the loss.
+
+        Vectors are useful before any training, so their scores distinguish the rates. Their loss on
+        a part of dev is not comparable with that of training, because a step has other negatives.
+        """
+        return self.whole or any(kind_of(setup.task.kind).vectors for setup in self.setups)
 
 
 @dataclass
@@ -240,49 +250,26 @@ def choose_rate(
     """
     trials: list[dict[str, Any]] = []
     runs: dict[float, SeedRun] = {}
-    # Vectors are useful before any training, so their scores distinguish the rates. Their loss on a
-    # part of dev is not comparable with that of training, because a step has other negatives.
-    by_score = any(kind_of(setup.task.kind).vectors for setup in plan.setups)
-    for rate in plan.rates:
-        if rate in tried:
-            trials.append(tried[rate])
-            say(f"learning rate {rate:g}: {_outcome(tried[rate])}, tried before")
-            on_tokens(plan.tokens / len(plan.rates))
-            continue
-        began, log = time.monotonic(), None
-        folder = run / FOLDER / f"{rate:g}"
-        if hardware.ranks.is_first:
-            folder.mkdir(parents=True, exist_ok=True)
-            shown = say if plan.whole else silent
-            log = Log(folder, shown, labels={"seed": plan.config.seed})
-        config = replace(plan.config, learning_rate=rate)
-        loss = math.nan
-        try:
-            learner, seed = new_learner(), config.seed
-            seed_run = train_seed(config, plan.setups, learner, seed, hardware, log, on_tokens)
-            if not plan.whole and not by_score:
-                loss = dev_loss(learner, plan.setups, hardware)
-        except Diverged:
-            seed_run = None
-        finally:
-            if log is not None:
-                log.close()
-        score = None if seed_run is None or not math.isfinite(seed_run.score) else seed_run.score
-        trial = {"learning_rate": rate, "score": score}
-        if not plan.whole and not by_score:
-            trial["loss"] = loss if math.isfinite(loss) else None
-        trial["seconds"] = round(time.monotonic() - began, 1)
-        trials.append(trial)
-        if seed_run is not None and plan.whole:
-            runs[rate] = seed_run
-            best = max(runs.values(), key=lambda each: each.score)
-            for each in runs.values():
-                each.state = each.state if each is best else {}
-        if hardware.ranks.is_first:
-            with atomic_file(run / FILE, overwrite=True) as file:
-                file.write(json.dumps({"key": key, "trials": trials}, indent=1) + "\n")
-        say(f"learning rate {rate:g}: {_outcome(trial)}")
-    measured = "score" if plan.whole or by_score else "loss"
+    with SeveralRuns() as signals:
+        for rate in plan.rates:
+            if rate in tried:
+                trials.append(tried[rate])
+                say(f"learning rate {rate:g}: {_outcome(tried[rate])}, tried before")
+                on_tokens(plan.tokens / len(plan.rates))
+                continue
+            signals.heed()
+            trial, seed_run = _try(plan, rate, new_learner, hardware, run, say, on_tokens)
+            trials.append(trial)
+            if seed_run is not None and plan.whole:
+                runs[rate] = seed_run
+                best = max(runs.values(), key=lambda each: each.score)
+                for each in runs.values():
+                    each.state = each.state if each is best else {}
+            if hardware.ranks.is_first:
+                with atomic_file(run / FILE, overwrite=True) as file:
+                    file.write(json.dumps({"key": key, "trials": trials}, indent=1) + "\n")
+            say(f"learning rate {rate:g}: {_outcome(trial)}")
+    measured = "score" if plan.by_score else "loss"
     chosen = select_rate(trials, measured, plan.usual)
     if chosen is None:
         raise Diverged(f"diverged: every learning rate ({_listed(plan.rates)}); name lower ones")
@@ -291,6 +278,42 @@ def choose_rate(
     if first is not None and hardware.ranks.is_first:
         shutil.copyfile(run / FOLDER / f"{chosen:g}" / "metrics.jsonl", run / "metrics.jsonl")
     return Chosen(chosen, trials, first if first is not None and first.state else None)
+
+
+def _try(
+    plan: Plan,
+    rate: float,
+    new_learner: Callable[[], Learner],
+    hardware: Hardware,
+    run: Path,
+    say: Callable[[str], None],
+    on_tokens: Callable[[float], None],
+) -> tuple[dict[str, Any], SeedRun | None]:
+    """Train with a rate and return the trial as it is written, and its seed; None: it diverged."""
+    began, log = time.monotonic(), None
+    folder = run / FOLDER / f"{rate:g}"
+    if hardware.ranks.is_first:
+        folder.mkdir(parents=True, exist_ok=True)
+        shown = say if plan.whole else silent
+        log = Log(folder, shown, labels={"seed": plan.config.seed})
+    config = replace(plan.config, learning_rate=rate)
+    seed_run, loss = None, math.nan
+    try:
+        learner, seed = new_learner(), config.seed
+        seed_run = train_seed(config, plan.setups, learner, seed, hardware, log, on_tokens)
+        if not plan.by_score:
+            loss = dev_loss(learner, plan.setups, hardware)
+    except Diverged:
+        seed_run = None
+    finally:
+        if log is not None:
+            log.close()
+    score = None if seed_run is None or not math.isfinite(seed_run.score) else seed_run.score
+    trial = {"learning_rate": rate, "score": score}
+    if not plan.by_score:
+        trial["loss"] = loss if math.isfinite(loss) else None
+    trial["seconds"] = round(time.monotonic() - began, 1)
+    return trial, seed_run
 
 
 def select_rate(

@@ -67,6 +67,7 @@ from bertwright.tasks.head import Head
 from bertwright.train.distributed import join_ranks
 from bertwright.train.hardware import choose_precision, micro_tokens, use_own_cores
 from bertwright.train.log import Log, OnLog
+from bertwright.train.signals import SeveralRuns
 from bertwright.transfer.features import FeatureTable
 from bertwright.transfer.stepping import Stepping
 
@@ -293,7 +294,10 @@ class _Seeds:
             that diverged; and the interruption, if there was one.
         """
         features = fitting = None
-        with tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as temporary:
+        with (
+            tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as temporary,
+            SeveralRuns() as signals,
+        ):
             if self.fitted:
                 fitting = self._read_vectors()
             elif self.config.transfer == "features":
@@ -307,6 +311,7 @@ class _Seeds:
             diverged: list[int] = []
             for seed in range(self.config.seed, self.config.seed + self.config.seeds):
                 try:
+                    signals.heed()
                     first, self.first = self.first, None
                     runs.append(first or self._train_seed(seed, features, fitting))
                 except Interrupted as interrupted:
