@@ -57,9 +57,7 @@ def attention(_: Path) -> str:
 
 
 def quickstart(folder: Path) -> str:
-    plot = {"points": POINTS.tolist(), "texts": ["text"] * 12, "values": VALUES, "column": "kind"}
-    shown = examples() | {"plot": plot}
-    return run_page(read_run(write_run(folder, examples=shown, learning_curve=figures())))
+    return run_page(read_run(write_run(folder, examples=examples(), learning_curve=figures())))
 
 
 def learned(folder: Path) -> str:
@@ -67,7 +65,7 @@ def learned(folder: Path) -> str:
     shown = examples() | {
         "sections": [
             sections.table("A table", ["a", "b"], [["x", "1"]], numbers=[1]),
-            sections.bars("Bars", {"one": 1.0, "two": 2.0}, "{:.1f}"),
+            sections.bars("Bars", {"one": 1.0, "two": 2.0}, percent=False),
             sections.lines("Lines", "layer", ["0", "1"], {"first": [0.2, 0.4]}),
             sections.surprisal("A sentence", ["a", "b"], {"one": [1, 2], "two": [2, 1]}),
             sections.heat("Attention", ["a", "b"], ["c", "d"], [[0.1, 0.9], [0.5, 0.5]]),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bertwright.errors import ConfigError, DataError
+from bertwright.report import sections
 from bertwright.report.pages import run_page, write_report
 from bertwright.report.read import read_run
 from tests.raising import raises
@@ -48,31 +49,26 @@ def write_run(folder: Path, records: list[dict[str, Any]] | None = None, **files
 def examples(word: str = "mean") -> dict[str, Any]:
     return {
         "baselines": {"masked_lm.accuracy": 0.05},
-        "note": f"By lot {word}.",
-        "comparison": [
-            {
-                "task": f"Masked {word}",
-                "measure": "accuracy",
-                "count": 9800,
-                "figures": {f"BERT {word}": 0.3, "most frequent": 0.05},
-                "note": word,
-            }
-        ],
-        "blanks": [
-            {
-                "text": f"The [MASK] of {word}.",
-                "truth": word,
-                "module": word,
-                "top": [{"token": word, "probability": 0.4}, {"token": "x", "probability": 0.1}],
-            }
-        ],
-        "neighbours": [
-            {
-                "query": word,
-                "module": word,
-                "model": {"text": word, "module": word},
-                "tfidf": {"text": word, "module": "y"},
-            }
+        "sections": [
+            sections.fractions_side_by_side(
+                f"Figures {word}",
+                {f"Masked {word}": (word, {f"BERT {word}": 0.3, "most frequent": 0.05})},
+                f"By lot {word}.",
+            ),
+            sections.blanks(
+                f"Masked words {word}",
+                [
+                    {
+                        "text": f"The [MASK] of {word}.",
+                        "truth": word,
+                        "source": word,
+                        "top": [(word, 0.4), ("x", 0.1)],
+                    }
+                ],
+                word,
+            ),
+            sections.table(word, [word, "y"], [[word, word]], word, even=True),
+            sections.dots(word, [[0, 1], [1, 0], [2, 2]], [word] * 3, ["a", word, "b"], word, word),
         ],
     }
 
@@ -114,7 +110,9 @@ def test_a_page_is_one_file_without_scripts_or_network(tmp_path: Path) -> None:
     page = path.read_text(encoding="utf-8")
     tags = parse(page).seen
     assert not {tag for tag, _ in tags} & {"script", "link", "img", "iframe", "object"}
-    assert not [attrs for _, attrs in tags if {"src", "href"} & attrs.keys()]
+    linked = {str(attrs["href"])[0] for _, attrs in tags if "href" in attrs}
+    assert linked == {"#"}
+    assert not [attrs for _, attrs in tags if "src" in attrs]
     assert "@import" not in page
     assert "url(" not in page
     assert "<h1>news</h1>" in page
@@ -164,7 +162,7 @@ def test_the_settings(tmp_path: Path) -> None:
 
 def test_the_best_figure_stands_out_whoever_has_it(tmp_path: Path) -> None:
     found = examples()
-    found["comparison"][0]["figures"] = {"BERT": 0.2, "TF-IDF": 0.3}
+    found["sections"][0]["charts"][0]["figures"] = {"BERT": 0.2, "TF-IDF": 0.3}
     shown = run_page(read_run(write_run(tmp_path / "r", examples=found)))
     assert '<li class="right"><span>TF-IDF</span>' in shown
     assert "width:66.7%" in shown

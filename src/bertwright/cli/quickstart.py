@@ -107,7 +107,7 @@ def _run(paths: Any, minutes: float, out: Path, json: bool) -> None:
                 f"labelled files in {paths.task}, the fine-tuned model in {paths.finetuned}"
             )
     result: dict[str, Any] = {"out": str(out), "corpus": docs.as_dict(), "data": counts}
-    result |= {"verdict": verdict.sentence, "comparison": found["comparison"]}
+    result |= {"verdict": verdict.sentence, "comparison": _charts(found)}
     result["learning_curve"] = curve
     result |= {"report": str(paths.report), "model": str(paths.run), "seconds": seconds}
     if json:
@@ -200,16 +200,22 @@ def _write_page(paths: Any) -> Any:
     return run
 
 
+def _charts(found: Mapping[str, Any]) -> list[Any]:
+    """Return the figures of the model beside those of the baselines."""
+    return [chart for section in found["sections"] for chart in section.get("charts", [])]
+
+
 def _show(found: Mapping[str, Any]) -> None:
     """Print the comparison with the baselines, and examples."""
     percent: Callable[[float], str] = "{:.1%}".format
     print()
-    for row in found["comparison"]:
-        rows = [(name, percent(value)) for name, value in row["figures"].items()]
-        print_table([f"{row['task']}: {row['measure']}", ""], rows)
-    for blank in found.get("blanks", []):
-        guesses = ", ".join(f"{g['token']} {percent(g['probability'])}" for g in blank["top"])
-        print(f"  {blank['text']}\n    {guesses}   (true: {blank['truth']}; {blank['module']})")
+    for chart in _charts(found):
+        rows = [(name, percent(value)) for name, value in chart["figures"].items()]
+        print_table([f"{chart['name']}: {chart['note']}", ""], rows)
+    for section in found["sections"]:
+        for blank in section.get("blanks", []):
+            guesses = ", ".join(f"{token} {percent(p)}" for token, p in blank["top"])
+            print(f"  {blank['text']}\n    {guesses}   (true: {blank['truth']}; {blank['source']})")
     print()
 
 

@@ -14,7 +14,6 @@ from pathlib import Path, PurePath
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
@@ -148,7 +147,6 @@ def _pretrained_page(run: RunFiles) -> str:
     config, environment = run.config, run.environment
     data, threads = config.get("data"), environment.get("threads")
     on = f"{threads} thread{'s' * (threads != 1)}" if threads else None
-    plot = mapping(run.examples.get("plot"))
     return render(
         "pretrained.html.j2",
         name=run.name,
@@ -165,9 +163,6 @@ def _pretrained_page(run: RunFiles) -> str:
         config=values.flatten(config),
         verdict=_pretraining_verdict(run),
         sections=[prepared(section) for section in run.examples.get("sections", [])],
-        plot=dots_of(np.array(plot["points"]), plot["texts"], plot["values"], plot["column"])
-        if plot
-        else None,
     )
 
 

@@ -37,9 +37,7 @@ class RunFiles:
     examples: dict[str, Any] = field(default_factory=dict)
     """`examples.json`, which says what the model has learned. All keys are optional: `step`,
     `verdict` (`answer`, `sentence`), `baselines` (levels of charts, by key of a record), `sections`
-    (see `report/sections.py`), `curves_note`; for a BERT also `comparison` (bars: `task`,
-    `measure`, `count`, `figures`, `note`), `blanks`, `neighbours`, `plot`, and `note`, which says
-    how the examples were chosen.
+    (see `report/sections.py`), `curves_note`.
     """
     results: dict[str, Any] = field(default_factory=dict)
     """`results.json` of a fine-tuned run."""

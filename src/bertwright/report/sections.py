@@ -6,11 +6,13 @@ which the page reads them. A section has a `kind`, a `title`, a `note`, and the 
 | kind | values |
 |---|---|
 | `table` | `columns`, `rows` of cells, `numbers` (columns that are aligned to the right), `even` |
-| `bars` | `figures`: (name, value, shown value, whether it is the best) |
+| `bars` | `charts`: `name`, `note`, `figures` (name -> value), `percent`, `lower` of each chart |
+| `blanks` | `blanks`: `text` with a mask, `truth`, `source`, `top` (token, probability) of each |
 | `lines` | `x_name`, `x_labels`, `lines`: name -> ys, `percent` |
 | `surprisal` | `tokens`, `series`: name -> bits of each token |
 | `heat` | `rows`, `columns`, `values` of cells from 0 to 1 |
 | `words` | `points`, `texts`, `values`, `column`: words on a plane |
+| `dots` | the same for sentences, which are shown as dots |
 """
 
 from __future__ import annotations
@@ -59,20 +61,38 @@ def table(
 
 
 def bars(
-    title: str, figures: Mapping[str, float], shown: str, note: str = "", lower: bool = False
+    title: str, figures: Mapping[str, float], percent: bool, note: str = "", lower: bool = False
 ) -> Section:
     """Return a bar chart, whose best bar is coloured.
 
     Args:
         title: the heading.
         figures: the value of each bar, by its name.
-        shown: the format in which a value is shown, for `str.format`, such as `{:.2f}`.
+        percent: whether the values are fractions that are shown in percent.
         note: a sentence below the heading.
         lower: whether the lowest value is the best.
     """
-    best = (min if lower else max)(figures.values())
-    rows = [[name, value, shown.format(value), value == best] for name, value in figures.items()]
-    return {"kind": "bars", "title": title, "note": note, "figures": rows}
+    chart = {"name": "", "note": "", "figures": figures, "percent": percent, "lower": lower}
+    return {"kind": "bars", "title": title, "note": note, "charts": [chart]}
+
+
+def fractions_side_by_side(
+    title: str, charts: Mapping[str, tuple[str, Mapping[str, float]]], note: str = ""
+) -> Section:
+    """Return several bar charts of fractions; `charts` has the note and the bars of each."""
+    named = [
+        {"name": name, "note": own, "figures": figures, "percent": True, "lower": False}
+        for name, (own, figures) in charts.items()
+    ]
+    return {"kind": "bars", "title": title, "note": note, "charts": named}
+
+
+def blanks(title: str, found: Sequence[Mapping[str, Any]], note: str = "") -> Section:
+    """Return texts with a masked word, and the most probable tokens for it.
+
+    Each has the keys `text`, `truth`, `source` and `top`, pairs of a token and its probability.
+    """
+    return {"kind": "blanks", "title": title, "note": note, "blanks": list(found)}
 
 
 def lines(
@@ -146,18 +166,51 @@ def words(
     }
 
 
+def dots(
+    title: str,
+    points: Sequence[Sequence[float]],
+    texts: Sequence[str],
+    values: Sequence[str],
+    column: str,
+    note: str = "",
+) -> Section:
+    """Return a plot of sentences on a plane, coloured by the values of a column."""
+    return {**words(title, points, texts, values, column, note), "kind": "dots"}
+
+
 def prepared(section: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables of `learned.html.j2` for a section of `examples.json`."""
     variables = dict(section)
     if section["kind"] == "lines":
         variables["chart"] = _chart(section)
-    elif section["kind"] == "words":
+    elif section["kind"] == "bars":
+        variables["charts"] = [{**chart, "bars": _bars(chart)} for chart in section["charts"]]
+    elif section["kind"] == "blanks":
+        variables["blanks"] = [
+            {
+                **blank,
+                "bars": [
+                    (token, probability, f"{probability:.1%}", token == blank["truth"])
+                    for token, probability in blank["top"]
+                ],
+            }
+            for blank in section["blanks"]
+        ]
+    elif section["kind"] in ("words", "dots"):
         points = np.array(section["points"])
         variables["plot"] = dots_of(points, section["texts"], section["values"], section["column"])
     elif section["kind"] == "surprisal":
         most = max((max(bits, default=0.0) for bits in section["series"].values()), default=0.0)
         variables["most"] = max(most, 1e-9)
     return variables
+
+
+def _bars(chart: Mapping[str, Any]) -> list[tuple[str, float, str, bool]]:
+    """Return the name, the value, the shown value of each bar, and whether it is the best."""
+    figures: Mapping[str, float] = chart["figures"]
+    best = (min if chart["lower"] else max)(figures.values())
+    form = "{:.1%}" if chart["percent"] else "{:.3f}"
+    return [(name, value, form.format(value), value == best) for name, value in figures.items()]
 
 
 def _chart(section: Mapping[str, Any]) -> Markup:

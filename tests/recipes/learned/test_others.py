@@ -205,7 +205,7 @@ def test_the_page_of_a_memory_network(tmp_path: Path) -> None:
     write_findings(tmp_path / "run")
     found = read_run(tmp_path / "run")
     hops, *stories = found.examples["sections"]
-    figures = {name: value for name, value, _, _ in hops["figures"]}
+    figures = hops["charts"][0]["figures"]
     last = [name for name in figures if name.startswith("after hop")][-1]
     accuracy = finished(tmp_path / "run").last["answer.accuracy"]
     assert figures[last] == pytest.approx(accuracy, abs=1e-6)

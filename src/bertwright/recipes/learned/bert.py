@@ -19,13 +19,12 @@ third of the examples. Text is decoded from ids, so that of an uncased vocabular
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
@@ -39,13 +38,11 @@ from bertwright.models.bert.config import MaskedRun, MaskingConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.recipes.learned.run import (
     FinishedRun,
-    Record,
     most_frequent_label,
-    token_tables,
     validation_batches,
     validation_labels,
 )
-from bertwright.report.curves import objectives
+from bertwright.report import sections
 from bertwright.report.vector_plot import project
 from bertwright.report.verdict import Verdict, pretraining_verdict, wilson
 from bertwright.tasks.lexical import terms
@@ -60,11 +57,11 @@ LABELS = {"masked_lm": "masked_labels", "next_sentence": "next_sentence_labels"}
 """The names of the labels in a batch, by objective."""
 EXAMPLES = 8
 PLOTTED, GROUPS = 600, 9
-NOTE = (
-    "Held-out sentences, drawn at random before the model was run; none was drawn again because "
-    "its result was not nice. What is right is in colour."
+NOTE = "Held-out sentences, drawn at random before the model was run, and not selected."
+NOTE_OF_MASKS = (
+    " One of the masked words is from each eighth of all words, from rare to frequent. A correct "
+    "prediction is coloured."
 )
-NOTE_OF_MASKS = " Of the masked words one is of each eighth of all words, from rare to frequent."
 
 
 @dataclass(frozen=True)
@@ -81,34 +78,20 @@ class Sentence:
     """The group of the document, which has a colour in the plot."""
 
 
-def examine_run(run: FinishedRun) -> dict[str, Any]:
-    """Return the content of `examples.json` for a run."""
-    content = examine(run.model, run.config, run.shards, run.last, run.names)
-    assert isinstance(run.config, MaskedRun)
-    trained, held_out = run.config.masking.probability, MaskingConfig.probability
-    if trained != held_out:
-        content["curves_note"] = (
-            f"Training masks {trained:.0%} of the tokens and validation {held_out:.0%}, so the two "
-            "curves of masked LM are not comparable: with fewer masks the task is easier."
-        )
-    return content
-
-
 def verdict(run: FinishedRun) -> Verdict:
     """Return whether a run predicts better than always the most frequent token or label, and
     masked tokens better than a table of neighbouring tokens.
     """
-    heads = list(objectives(run.records)) if run.last else []
-    known = levels(run.shards, run.config, heads, run.frequencies[0])
+    known = run.once(levels)
     counts = {
         f"{head}.accuracy": len(validation_labels(run.shards, run.config, labels))
         for head, labels in LABELS.items()
-        if head in heads
+        if f"{head}.accuracy" in known
     }
     found = pretraining_verdict(run.records, known, counts)
     if found.answer != "yes" or "masked_lm.accuracy" not in known:
         return found
-    bigram, count = bigram_accuracy(run.shards, run.config, run.frequencies[1])
+    bigram, count = run.once(bigram_accuracy)
     low, _ = wilson(float(run.last["masked_lm.accuracy"]), count)
     table = f"a table of the token that most often follows the left neighbour {bigram:.1%}"
     if low > bigram:
@@ -121,66 +104,66 @@ def verdict(run: FinishedRun) -> Verdict:
     )
 
 
-def examine(
-    model: Model,
-    config: RunConfig,
-    shards: Shards,
-    record: Record,
-    names: Sequence[tuple[str, str]] | None = None,
-) -> dict[str, Any]:
-    """Return the content of `examples.json`.
-
-    Args:
-        model: the model of the run.
-        config: the configuration of the run.
-        shards: the text of the run.
-        record: the record of the last validation.
-        names: a name and a group of each document; None: documents have numbers.
+def examine(run: FinishedRun) -> dict[str, Any]:
+    """Return the content of `examples.json`: accuracy beside baselines, masked words, neighbours,
+    and a plot of sentences.
     """
-    counts, behind = token_tables(shards, config)
-    heads = [name for name in model.heads if f"{name}.accuracy" in record]
-    without = levels(shards, config, heads, counts)
-    found: dict[str, Any] = {"note": NOTE, "baselines": without}
-    rows = []
-    sentences = held_out(model, shards, config, names)
-    if "masked_lm" in heads:
-        found["note"] += NOTE_OF_MASKS
-        found["blanks"] = masked_words(model, shards, sentences, counts)
+    model, shards, record = run.model, run.shards, run.last
+    counts, _ = run.frequencies
+    without = run.once(levels)
+    charts: dict[str, tuple[str, dict[str, float]]] = {}
+    examples: list[sections.Section] = []
+    sentences = held_out(model, shards, run.config, run.names)
+    if "masked_lm.accuracy" in without:
         token = model.tokenizer.tokens_of([int(counts.argmax())])[0]
-        bigram, count = bigram_accuracy(shards, config, behind)
-        figures = {
-            "this model": record["masked_lm.accuracy"],
-            "the token most often seen behind the left neighbour": bigram,
-            f"the most frequent token ({token!r})": without["masked_lm.accuracy"],
-        }
-        measure = "fraction of masked tokens predicted"
-        note = "The table of neighbours reads the true token on the left, the model maybe a mask."
-        rows.append(_row("Masked tokens", measure, count, figures, note))
-    if "next_sentence" in heads:
-        tfidf, count = tfidf_accuracy(shards, config)
-        figures = {
-            "this model": record["next_sentence.accuracy"],
-            "TF-IDF cosine of A and B, threshold trained": tfidf,
-            "the more frequent label": without["next_sentence.accuracy"],
-        }
-        measure = "fraction of pairs predicted: does B follow A, or is it from elsewhere"
-        note = "TF-IDF reads the whole pair; in the model's some tokens are masked."
-        rows.append(_row("Next sentences", measure, count, figures, note))
+        bigram, count = run.once(bigram_accuracy)
+        charts["Masked tokens"] = (
+            f"Fraction of masked tokens predicted, of {count:,}. The table of neighbours reads the "
+            "true token on the left, the model maybe a mask.",
+            {
+                "this model": record["masked_lm.accuracy"],
+                "the token most often seen behind the left neighbour": bigram,
+                f"the most frequent token ({token!r})": without["masked_lm.accuracy"],
+            },
+        )
+        masked = masked_words(model, shards, sentences, counts)
+        if masked:
+            examples.append(sections.blanks("Masked words", masked, NOTE + NOTE_OF_MASKS))
+    if "next_sentence.accuracy" in without:
+        tfidf, count = tfidf_accuracy(shards, run.config)
+        charts["Next sentences"] = (
+            "Fraction of pairs predicted (does B follow A, or is it from elsewhere?), of "
+            f"{count:,}. TF-IDF reads the whole pair; in the model's some tokens are masked.",
+            {
+                "this model": record["next_sentence.accuracy"],
+                "TF-IDF cosine of A and B, threshold trained": tfidf,
+                "the more frequent label": without["next_sentence.accuracy"],
+            },
+        )
     chosen = [s for s in sentences if WORDS[0] <= length_in_words(s.text) <= WORDS[1]]
     chosen = [chosen[i] for i in np.sort(_drawn(len(chosen), SENTENCES))]
+    near: dict[str, float] = {}
     if len({s.document for s in chosen}) > 1:
-        near, found["neighbours"], vectors = nearest_sentences(model, chosen)
-        if near:
-            measure = "fraction of sentences whose nearest other is from the same document"
-            rows.append(_row("Nearest sentences", measure, len(chosen), near))
-            found["plot"] = plot(chosen, vectors, "document" if names is None else "package")
-    return found | {"comparison": rows}
-
-
-def _row(
-    task: str, measure: str, count: int, figures: Mapping[str, float], note: str = ""
-) -> dict[str, Any]:
-    return {"task": task, "measure": measure, "count": count, "figures": figures, "note": note}
+        near, shown, vectors = nearest_sentences(model, chosen)
+    if near:
+        charts["Nearest sentences"] = (
+            "Fraction of sentences whose nearest other is from the same document, of "
+            f"{len(chosen):,}.",
+            near,
+        )
+        examples.append(shown)
+        examples += plot(chosen, vectors, "document" if run.names is None else "package")
+    title, note = "On held-out text, beside simple baselines", "Also where a baseline is better."
+    side_by_side = [sections.fractions_side_by_side(title, charts, note)] if charts else []
+    found: dict[str, Any] = {"baselines": without, "sections": side_by_side + examples}
+    assert isinstance(run.config, MaskedRun)
+    trained, validated = run.config.masking.probability, MaskingConfig.probability
+    if trained != validated:
+        found["curves_note"] = (
+            f"Training masks {trained:.0%} of the tokens and validation {validated:.0%}, so the "
+            "two curves of masked LM are not comparable: with fewer masks the task is easier."
+        )
+    return found
 
 
 def _drawn(of: int, most: int, seed: int = 0) -> Int64s:
@@ -213,31 +196,30 @@ def held_out(
     return found
 
 
-def levels(
-    shards: Shards, config: RunConfig, heads: Collection[str], counts: Int64s
-) -> dict[str, float]:
+def levels(run: FinishedRun) -> dict[str, float]:
     """Return the accuracy without a model in the run's validation, by key of a record.
 
     It is that of always predicting the most frequent token of the training text, and that of always
     predicting the most frequent label.
     """
     known: dict[str, float] = {}
-    if "masked_lm" in heads:
-        batches = validation_batches(shards, config, "dev")
-        truth = torch.cat([batch.masked_labels for batch in batches]).numpy()
-        known["masked_lm.accuracy"] = float((truth == counts.argmax()).mean())
-    if "next_sentence" in heads:
-        level = most_frequent_label(shards, config, "next_sentence_labels")
+    if "masked_lm.accuracy" in run.last:
+        truth = validation_labels(run.shards, run.config, LABELS["masked_lm"])
+        most_frequent = run.frequencies[0].argmax()
+        known["masked_lm.accuracy"] = float((truth == most_frequent).mean())
+    if "next_sentence.accuracy" in run.last:
+        level = most_frequent_label(run.shards, run.config, LABELS["next_sentence"])
         known["next_sentence.accuracy"] = level
     return known
 
 
-def bigram_accuracy(shards: Shards, config: RunConfig, behind: Int64s) -> tuple[float, int]:
+def bigram_accuracy(run: FinishedRun) -> tuple[float, int]:
     """Return the accuracy of the bigram table at the masked positions of the validation, and the
     number of these positions.
     """
+    behind = run.frequencies[1]
     right, count = 0, 0
-    for batch in validation_batches(shards, config, "dev"):
+    for batch in validation_batches(run.shards, run.config, "dev"):
         before = batch.restored().inputs.ids[batch.masked_positions - 1].numpy()
         count += len(batch.masked_labels)
         right += int((batch.masked_labels.numpy() == behind[before]).sum())
@@ -261,8 +243,9 @@ def tfidf_accuracy(shards: Shards, config: RunConfig) -> tuple[float, int]:
 
 def nearest_sentences(
     model: Model, sentences: Sequence[Sentence]
-) -> tuple[dict[str, float], list[Any], Float32s]:
-    """Return how often the nearest sentence is from the same document, examples, and the vectors.
+) -> tuple[dict[str, float], sections.Section, Float32s]:
+    """Return how often the nearest sentence is from the same document, a table of examples, and the
+    vectors.
 
     The vectors are centred and normalized, `[n, W]`. All results are empty if the model makes no
     vectors.
@@ -271,7 +254,7 @@ def nearest_sentences(
     try:
         vectors = model.embed(texts)
     except BertwrightError:
-        return {}, [], np.zeros((0, 0), np.float32)
+        return {}, {}, np.zeros((0, 0), np.float32)
     vectors = vectors - vectors.mean(axis=0)  # the common part distinguishes no sentence
     dense: Float32s = normalize(vectors)
     words = TfidfVectorizer(**terms(texts, r"\S+"), sublinear_tf=True).fit_transform(texts)
@@ -282,23 +265,26 @@ def nearest_sentences(
         "TF-IDF": _same(by_words, owners),
         "a random sentence": float((np.bincount(owners)[owners] - 1).mean() / (len(owners) - 1)),
     }
-    shown = [
-        {
-            "query": sentences[index].text,
-            "module": sentences[index].name,
-            "model": _shown(sentences[by_vectors[index]]),
-            "tfidf": _shown(sentences[by_words[index]]),
-        }
-        for index in _drawn(len(sentences), EXAMPLES).tolist()
+    drawn = _drawn(len(sentences), EXAMPLES).tolist()
+    rows = [
+        [
+            f"{sentence.text} ({sentence.name})",
+            *(_shown(sentences[nearest[index]], sentence) for nearest in (by_vectors, by_words)),
+        ]
+        for index, sentence in ((index, sentences[index]) for index in drawn)
     ]
-    return figures, shown, dense
+    columns = ["sentence", "nearest by the model's vectors", "nearest by TF-IDF"]
+    note = f"{NOTE} A tick marks a sentence of the same document."
+    return figures, sections.table("Nearest sentences", columns, rows, note, even=True), dense
 
 
-def _shown(sentence: Sentence) -> dict[str, str]:
-    return {"text": sentence.text, "module": sentence.name}
+def _shown(nearest: Sentence, to: Sentence) -> str:
+    """Return a sentence with its document, and a tick if that is the document of another."""
+    tick = "✓ " if nearest.document == to.document else ""
+    return f"{tick}{nearest.text} ({nearest.name})"
 
 
-def plot(sentences: Sequence[Sentence], vectors: Float32s, column: str) -> dict[str, Any]:
+def plot(sentences: Sequence[Sentence], vectors: Float32s, column: str) -> list[sections.Section]:
     """Return a plot of the sentences of the largest groups, projected onto a plane with t-SNE.
 
     The result is empty if there are fewer than three sentences.
@@ -307,14 +293,19 @@ def plot(sentences: Sequence[Sentence], vectors: Float32s, column: str) -> dict[
     largest = np.argsort(-np.bincount(owners), kind="stable")[:GROUPS]
     kept = np.flatnonzero(np.isin(owners, largest))[:PLOTTED]
     if len(kept) < 3:
-        return {}
+        return []
     points, _ = project(vectors[kept], "tsne")
-    return {
-        "column": column,
-        "points": np.round(points.astype(float), 2).tolist(),
-        "texts": [sentences[index].text for index in kept],
-        "values": [str(names[owners[index]]) for index in kept],
-    }
+    return [
+        sections.dots(
+            "Held-out sentences by their vectors",
+            np.round(points.astype(float), 2).tolist(),
+            [sentences[index].text for index in kept],
+            [str(names[owners[index]]) for index in kept],
+            column,
+            f"A mark is a sentence, coloured by its {column}. Marks that are near each other are "
+            "neighbours; large distances mean nothing (t-SNE).",
+        )
+    ]
 
 
 def masked_words(
@@ -336,8 +327,7 @@ def masked_words(
         ids[position] = model.tokenizer.mask_id
         text = model.tokenizer.readable(ids.tolist())
         (top, *_) = model.fill(text, 5)
-        guesses = [{"token": token, "probability": p} for token, p in top]
-        found.append({"text": text, "truth": truth, "module": sentence.name, "top": guesses})
+        found.append({"text": text, "truth": truth, "source": sentence.name, "top": top})
     return found
 
 

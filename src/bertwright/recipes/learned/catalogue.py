@@ -30,7 +30,7 @@ class Page:
 def _bert() -> Page:
     from bertwright.recipes.learned import bert
 
-    return Page(bert.examine_run, bert.verdict)
+    return Page(bert.examine, bert.verdict)
 
 
 def _ngram() -> Page:

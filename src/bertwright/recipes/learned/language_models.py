@@ -77,7 +77,7 @@ def examine(run: FinishedRun) -> dict[str, Any]:
         ngram_name: found.ngram.bits,
         "token frequencies": found.unigram.bits,
     }
-    shown = [sections.bars("Bits a character", figures, "{:.3f}", note, lower=True)]
+    shown = [sections.bars("Bits a character", figures, False, note, lower=True)]
     beside = runner_of(run, found.learner)
     if generates(run.model.runner):
         runners = {"this model": run.model.runner, f"the {found.order}-gram": beside}

@@ -54,7 +54,7 @@ def examine(run: FinishedRun) -> dict[str, Any]:
         f"Of {total:,} held-out questions: the fraction that is answered right if reading ends "
         "after so many hops. The model was trained to answer after the last one."
     )
-    shown = [sections.bars("Accuracy by hops", figures, "{:.1%}", note), *stories]
+    shown = [sections.bars("Accuracy by hops", figures, True, note), *stories]
     return {"baselines": levels, "sections": shown}
 
 

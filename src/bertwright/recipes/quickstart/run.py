@@ -198,9 +198,16 @@ def package_of(entry: Mapping[str, Any]) -> str:
 
 def suggested_text(run: Path) -> str:
     """Return a text with a mask for trying the model, if possible one that it predicts right."""
-    blanks = read_run(run).examples.get("blanks") or [{"text": "Return the [MASK] of the array."}]
-    right = [each for each in blanks if each.get("truth") == each.get("top", [{}])[0].get("token")]
-    return str((right or blanks)[-1]["text"])
+    blanks = [
+        blank
+        for section in read_run(run).examples["sections"]
+        for blank in section.get("blanks", [])
+    ]
+    right = [each for each in blanks if each["top"] and each["top"][0][0] == each["truth"]]
+    (text, *_) = [each["text"] for each in (right or blanks)[-1:]] or [
+        "Return the [MASK] of the array."
+    ]
+    return str(text)
 
 
 def next_commands() -> list[str]:
