@@ -195,7 +195,7 @@ def check(
     from bertwright.data.shards import read_shards_manifest
 
     read_shards_manifest(folder)  # finds a wrong folder before torch is imported
-    from bertwright.recipes.examine import instances_of, run_for
+    from bertwright.recipes.configure import instances_of, run_for
 
     keys: dict[str, Any] = {
         "sequence_length": sequence_length,

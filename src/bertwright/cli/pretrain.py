@@ -156,7 +156,7 @@ def _print_end(run: Path, config: RunConfig) -> None:
     from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
     folder = shlex.quote(str(run))
-    answer, sentence = verdict_of(run, config)
+    answer, sentence = verdict_of(run)
     if sentence:
         say(sentence)
     ready = {"yes": "ready", "perhaps": "ready in part", "no": "not ready"}.get(answer, "trained")

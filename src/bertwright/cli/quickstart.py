@@ -187,7 +187,7 @@ def _pretrain(paths: Any, config: Any) -> Any:
             f"bertwright pretrain --config {paths.run}/config.toml --resume; to start again, "
             "the same command with --overwrite",
         ) from stop
-    return verdict_of(paths.run, config)
+    return verdict_of(paths.run)
 
 
 def _write_page(paths: Any) -> Any:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bertwright.checkpoint.opened import open_model
 from bertwright.config import values
-from bertwright.config.run import RunConfig
+from bertwright.config.run import RunConfig, StepRun
+from bertwright.data.instances import Instances
+from bertwright.data.shards import Shards, read_shards_manifest
 from bertwright.errors import ConfigError, DataError
-from bertwright.models.catalogue import row_of
+from bertwright.models.catalogue import MODELS, row_of, system_of_model, trainable
+from bertwright.models.load import system_of
 from bertwright.recipes.run_folder import is_begun, read_saved
 
 R = TypeVar("R", bound=RunConfig)
@@ -67,3 +70,49 @@ def _saved_architecture(run: type[RunConfig], given: Mapping[str, Any], start: s
         saved = read_saved(out, run)
         return saved.architecture if saved.sized_by == start else None
     return None
+
+
+def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
+    """Return the configuration of a run on the shards, for inspecting its instances.
+
+    Args:
+        folder: the folder of the shards.
+        model: the name of a preset; None: the default Transformer for translation pairs, the
+            default GPT for a vocabulary without [MASK], and otherwise the default BERT.
+        keys: keys of the run's configuration.
+
+    Raises:
+        ConfigError: there is no such model, or its configuration has no such key or value.
+        DataError: there are no shards.
+    """
+    manifest = read_shards_manifest(folder)
+    if model is None:
+        masks = "mask" in manifest["tokenizer"]["special"]
+        fits = "transformer" if manifest.get("parallel") else "bert" if masks else "gpt"
+        model = MODELS[fits].default
+    run = trainable()[system_of_model(model)]
+    for key in keys.keys() - {field.name for field in fields(run)}:
+        option = key.replace("_", "-")
+        raise ConfigError(
+            f"--{option} is set, but {model} is trained without it: bertwright pretrain --model "
+            f"{model} --help-all shows its keys"
+        )
+    if issubclass(run, StepRun):
+        keys["epochs"] = 1.0
+    return run(data=str(folder), out="", model=model, **keys)
+
+
+def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:
+    """Return a function that makes the instances of a run's first phase.
+
+    The result is None if the system has its own training loop.
+    """
+    if not isinstance(config, StepRun):
+        return None
+    run = config
+
+    def instances(shards: Shards) -> Instances[Any]:
+        system = system_of(run)
+        return system.trained_on(system.with_hold_out(run, shards), shards)[0].instances
+
+    return instances

@@ -6,20 +6,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import atomic_file
 from bertwright.checkpoint.find import find_checkpoint
 from bertwright.config import values
-from bertwright.config.run import RunConfig, StepRun
-from bertwright.data.instances import Instances
-from bertwright.data.shards import Shards, open_shards, read_shards_manifest
-from bertwright.errors import BertwrightError, ConfigError
-from bertwright.models.catalogue import MODELS, system_name, system_of_model, trainable
-from bertwright.models.load import system_of
+from bertwright.config.run import RunConfig
+from bertwright.data.shards import open_shards
+from bertwright.errors import BertwrightError
+from bertwright.models.catalogue import system_name, system_of_model, trainable
 from bertwright.recipes.learned.catalogue import page_of
 from bertwright.recipes.learned.run import FinishedRun
 from bertwright.recipes.run_folder import CONFIG, read_saved
@@ -43,50 +40,19 @@ def read_run_config(run: Path) -> RunConfig:
     return read_saved(run, cls)
 
 
-def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
-    """Return the configuration of a run on the shards, for inspecting its instances.
+def open_run(run: Path, names: Sequence[tuple[str, str]] | None = None) -> FinishedRun:
+    """Open the configuration, the text and the log of a pre-training run.
 
     Args:
-        folder: the folder of the shards.
-        model: the name of a preset; None: the default Transformer for translation pairs, the
-            default GPT for a vocabulary without [MASK], and otherwise the default BERT.
-        keys: keys of the run's configuration.
+        run: the folder of the run.
+        names: a name and a group for each document; None: documents have numbers.
 
     Raises:
-        ConfigError: there is no such model, or its configuration has no such key or value.
-        DataError: there are no shards.
+        ConfigError, DataError, IntegrityError: a file is missing or damaged.
     """
-    manifest = read_shards_manifest(folder)
-    if model is None:
-        masks = "mask" in manifest["tokenizer"]["special"]
-        fits = "transformer" if manifest.get("parallel") else "bert" if masks else "gpt"
-        model = MODELS[fits].default
-    run = trainable()[system_of_model(model)]
-    for key in keys.keys() - {field.name for field in fields(run)}:
-        option = key.replace("_", "-")
-        raise ConfigError(
-            f"--{option} is set, but {model} is trained without it: bertwright pretrain --model "
-            f"{model} --help-all shows its keys"
-        )
-    if issubclass(run, StepRun):
-        keys["epochs"] = 1.0
-    return run(data=str(folder), out="", model=model, **keys)
-
-
-def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:
-    """Return a function that makes the instances of a run's first phase.
-
-    The result is None if the system has its own training loop.
-    """
-    if not isinstance(config, StepRun):
-        return None
-    run = config
-
-    def instances(shards: Shards) -> Instances[Any]:
-        system = system_of(run)
-        return system.trained_on(system.with_hold_out(run, shards), shards)[0].instances
-
-    return instances
+    config = read_run_config(run)
+    shards = open_shards(config.data, verify=False)
+    return FinishedRun(run, config, shards, read_records(run / METRICS), names)
 
 
 def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) -> None:
@@ -106,15 +72,13 @@ def write_findings(run: Path, names: Sequence[tuple[str, str]] | None = None) ->
     data = written.config.get("data")
     if not isinstance(data, str) or not Path(data).is_dir():
         return
-    config, shards = read_run_config(run), open_shards(data, False)
-    finished = FinishedRun(run, config, shards, written.records, names)
+    finished = open_run(run, names)
     page = page_of(finished)
     if page.reads_held_out and not finished.last:
         return
     if written.examples.get("step") == finished.step:
         return
-    answer, sentence = page.verdict(finished)
-    verdict = {"answer": answer, "sentence": sentence}
+    verdict = page.verdict(finished)._asdict()
     content = page.examine(finished)
     write_json(run / "examples.json", {"step": finished.step, "verdict": verdict, **content})
 
@@ -125,15 +89,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         file.write(json.dumps(content, indent=1, default=float) + "\n")
 
 
-def verdict_of(run: Path, config: RunConfig) -> Verdict:
+def verdict_of(run: Path) -> Verdict:
     """Return the verdict on whether a run has learned.
 
     It is `unknown`, with the reason, if files of the run or its data cannot be read.
     """
     try:
-        records = read_records(run / METRICS)
-        shards = open_shards(config.data, False)
-        finished = FinishedRun(run, read_run_config(run), shards, records)
+        finished = open_run(run)
         return page_of(finished).verdict(finished)
     except (BertwrightError, OSError) as error:  # files were removed; the run itself is complete
         return Verdict("unknown", f"Whether it has learned is not known: {error}")

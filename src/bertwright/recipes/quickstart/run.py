@@ -35,7 +35,7 @@ from bertwright.data.split import split_documents
 from bertwright.errors import ConfigError, DataError
 from bertwright.models.bert.config import BertRun, InstanceConfig, MaskingConfig
 from bertwright.progress import OnProgress, silent
-from bertwright.recipes.examine import instances_of
+from bertwright.recipes.configure import instances_of
 from bertwright.recipes.quickstart.corpus import (
     DocsReport,
     corpus_files,
