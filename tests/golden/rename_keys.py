@@ -120,7 +120,22 @@ class Added:
 
 Change = Renamed | Removed | Added
 
-CHANGES: tuple[Change, ...] = ()
+CHANGES: tuple[Change, ...] = (
+    # labelled files have no option of their own for tags and answers that do not fit
+    *(
+        Removed(file, f"{table}{key}")
+        for key in ("bad_tags", "wrong_answers")
+        for file, table in (
+            ("config.toml", ""),
+            ("tasks.toml", "*/"),
+            ("task.json", "tasks/*/options/"),
+            ("results.json", "task/options/"),
+            ("results.json", "settings/"),
+            ("results.json", "tasks/*/task/options/"),
+            ("results.json", "tasks/*/settings/"),
+        )
+    ),
+)
 """Changes since the commit that the runs are made from, in the order in which they came."""
 
 

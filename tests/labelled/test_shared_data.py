@@ -95,7 +95,7 @@ def test_span(data, name):
         read = read_examples(
             data / name.format(split),
             ANSWERS,
-            options=ReadOptions(bad_rows="skip", wrong_answers="keep"),
+            options=ReadOptions(bad_rows="skip", keep_wrong_answers=True),
         )
         empty = sum(each.count for each in read.log.skipped.values())
         assert len(read.examples) + empty == size

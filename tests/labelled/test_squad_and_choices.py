@@ -67,16 +67,14 @@ def test_squad_answers_are_slices_of_the_passage(write):
     assert (skipped.count, skipped.lines) == (1, [4])
 
 
-def test_wrong_answers_are_kept_to_evaluate_or_refused(write):
+def test_wrong_answers_are_kept_to_evaluate(write):
     path = write("a.json", json.dumps(SQUAD, indent=1))
-    read = parse(path, "span", wrong_answers="keep")
+    read = parse(path, "span", keep_wrong_answers=True)
     assert [len(each.answers) for each in read.examples] == [1, 0, 2, 1]
     assert (
         "2 questions have an answer that is not at its answer_start (question 3, 4)"
         in read.warnings[0]
     )
-    with pytest.raises(DataError, match=r"question 3: the answer 'Rome' is not at char.*--wrong"):
-        parse(path, "span", wrong_answers="refuse")
 
 
 def test_squad_without_answers_to_predict(write):

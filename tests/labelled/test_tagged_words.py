@@ -130,8 +130,6 @@ def test_tags_that_break_the_scheme_are_mended_and_counted(write):
     assert tagged(read)[1] == ("c d e", "O B-X B-Y")
     assert "1 sentences with tags that break the scheme iob2" in read.warnings[0]
     assert "(line 4)" in read.warnings[0]
-    with pytest.raises(DataError, match=r"line 4, word 2: the tag 'I-X' breaks .*--bad-tags mend"):
-        parse(write("b.txt", BROKEN), "tagging", bad_tags="refuse")
 
 
 @pytest.mark.parametrize("tags", ["b-per i-per", "B_PER I_PER", "PER-B PER-I", "3 4"])
@@ -151,10 +149,13 @@ def test_one_tag_only_is_told(write):
 @pytest.mark.parametrize("slip", ["0", "X-LOC", "B"])
 def test_a_slip_among_the_tags_of_entities_is_refused_with_its_own_line(write, slip):
     words = ["a B-LOC", "b I-LOC", "c O", "", *(f"{letter} O" for letter in "defghijkl")]
-    with pytest.raises(
-        DataError, match=rf"line 5, word 5: the tag '{slip}' is not in the scheme iob2"
-    ):
-        parse(write("a.txt", "\n".join([*words[:8], f"m {slip}", *words[8:], ""])), "tagging")
+    path = write("a.txt", "\n".join([*words[:8], f"m {slip}", *words[8:], ""]))
+    names = {"LOC": "GPE"}
+    with pytest.raises(DataError, match=rf"line 5, word 5: .*'{slip}'.*--label-map") as raised:
+        parse(path, "tagging", label_map=names)
+    assert raised.value.options == ("--label-map", "LOC=GPE", f"{slip}=O")
+    read = parse(path, "tagging", label_map={**names, slip: "O"})
+    assert [tags for _, tags in tagged(read)] == ["B-GPE I-GPE O", " ".join("O" * 10)]
     tokens, tags = zip(*(word.split() for word in words if word), strict=True)
     row = {"tokens": [*tokens, "m"], "tags": [*tags, slip]}
     with pytest.raises(DataError, match=rf"line 1, word 13: the tag '{slip}' is not in"):
@@ -180,6 +181,14 @@ def test_tags_are_given_in_the_scheme_of_training(write, labels, scheme, tags):
         DataError, match=f"line 1, word 1: the tag 'NN' is not in the scheme {scheme}"
     ):
         parse(write("a.txt", "a NN\nb VB\n"), "tagging", labels=labels, as_scheme=scheme)
+
+
+def test_a_type_among_tags_is_no_name_to_rename(write):
+    """`--label-map LOC=O` would rename the type of `B-LOC` too."""
+    lines = "".join(f"w {tag}\n" for tag in ["B-LOC", *["O"] * 12, "LOC"])
+    with pytest.raises(DataError, match=r"line 1, word 14: .*'LOC'.*--label") as raised:
+        parse(write("a.txt", lines), "tagging")
+    assert raised.value.options == ()
 
 
 def test_the_column_of_training_is_a_hint(write):

@@ -114,7 +114,7 @@ def evaluate(
             format=options.format,
             label_map=other_names,
             bad_rows=options.bad_rows,
-            wrong_answers="keep",
+            keep_wrong_answers=True,
         )
         found = evaluate_predictions(
             str(predictions),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from bertwright.config.task import Form, Scheme
 from bertwright.errors import DataError, shorten
@@ -103,10 +103,8 @@ class ReadOptions:
     """
     bad_rows: BadRows = "refuse"
     """Whether a row that cannot be read is an error or is skipped and counted."""
-    bad_tags: Literal["mend", "refuse"] = "mend"
-    """Whether tags that break their scheme are corrected and counted, or are an error."""
-    wrong_answers: Literal["skip", "refuse", "keep"] = "skip"
-    """What happens to answers that are not found at their start offset. Evaluation keeps them,
+    keep_wrong_answers: bool = False
+    """Whether answers that are not found at their start offset are kept. Evaluation keeps them,
     because only their texts are compared.
     """
 

@@ -55,7 +55,7 @@ def _questions(table: LabelledTable) -> list[Row]:
 
 
 def _examples(table: LabelledTable, columns: Columns, title: str | None) -> Iterator[SpanExample]:
-    log, policy = table.log, table.options.wrong_answers
+    log, keep_wrong = table.log, table.options.keep_wrong_answers
 
     def make(row: Row, id_: str, line: int) -> SpanExample | None:
         question = read_text(row, columns.text)
@@ -67,14 +67,10 @@ def _examples(table: LabelledTable, columns: Columns, title: str | None) -> Iter
         right = tuple(each for each in answers if each[1] >= 0 and context.startswith(*each))
         if len(right) < len(answers):
             log.mended.add(line, "questions have an answer that is not at its answer_start")
-            if policy == "refuse":
-                text, at = next(each for each in answers if each not in right)
-                what = f"the answer {shorten(text)} is not at character {at:,} of its passage"
-                raise DataError(f"{log.at(line)}: {what}. To skip these: --wrong-answers skip")
-            if policy == "skip" and not right:
+            if not keep_wrong and not right:
                 log.skipped.add(line, "no answer is at its answer_start")
                 return None
-        answers = answers if policy == "keep" else right
+        answers = answers if keep_wrong else right
         return SpanExample(question, context, answers, id_, name, line)
 
     return table.examples([*columns.names(), title], make)

@@ -290,6 +290,6 @@ def reading(task: TaskConfig, bad_rows: BadRows, form: Form | None = None) -> Re
         labels=task.labels or None,
         hint=Columns(task.text_column, task.text2_column, task.label_column),
         bad_rows=bad_rows,
-        wrong_answers="keep",
+        keep_wrong_answers=True,
         **task.reading(),
     )

@@ -21,6 +21,7 @@ from bertwright.labelled.tagged.schemes import (
     letters_of,
     mend,
     scheme_title,
+    split_tag,
     stray_tags,
 )
 from bertwright.labelled.tagged.texts import as_list, read_lists
@@ -87,21 +88,23 @@ def _with_scheme(
     options, log, labels = file.options, file.log, file.options.labels
     sentences = [(each, each.tags or ()) for each in examples if isinstance(each, TaggingExample)]
     if options.label_map:
-        mapped = [tuple(_mapped(t, options.label_map) for t in tags) for _, tags in sentences]
-        sentences = [(replace(e, tags=t), t) for (e, _), t in zip(sentences, mapped, strict=True)]
+        sentences = [
+            (each, tuple(_mapped(tag, options.label_map) for tag in tags))
+            for each, tags in sentences
+        ]
     counts = Counter(chain.from_iterable(tags for _, tags in sentences))
-    scheme = detect_scheme(tags for _, tags in sentences)
-    given = options.as_scheme or ("iob2" if scheme == "iob1" and options.iob1_as_iob2 else scheme)
-    if "none" in (options.as_scheme, scheme):
-        scheme = given
+    detected = detect_scheme(tags for _, tags in sentences)
+    given = "iob2" if detected == "iob1" and options.iob1_as_iob2 else detected
+    given = options.as_scheme or given
+    scheme = given if "none" in (options.as_scheme, detected) else detected
     letters_of_file = letters_of(counts)
     letters = letters_of_file if labels is None else letters_of(labels)
-    strays, known = stray_tags(counts) if scheme != "none" else set(), {*(labels or ())}
+    known = {*(labels or ())}
+    if scheme != "none" and (strays := stray_tags(counts)):
+        raise _stray_tag(sentences, strays, scheme, detected != "none", file)
     converted = list[TaggingExample]()
     for each, tags in sentences:
         right = mend(tags, scheme, letters_of_file)
-        if right != tags or strays:
-            _refuse_tag(each, right, scheme, strays, file)
         if right != tags:
             what = f"sentences with tags that break the scheme {scheme}"
             log.mended.add(each.line, f"{what}, corrected as conlleval reads them")
@@ -130,21 +133,37 @@ def _mapped(tag: str, names: Mapping[str, str]) -> str:
     return names.get(tag) or (f"{letter}-{names[label]}" if sign and label in names else tag)
 
 
-def _refuse_tag(
-    example: TaggingExample, right: Sequence[str], scheme: Scheme, strays: set[str], file: File
-) -> None:
-    """Raise DataError for a tag outside the scheme or, with `--bad-tags refuse`, one that breaks
-    it.
+def _stray_tag(
+    sentences: Sequence[tuple[TaggingExample, Sequence[str]]],
+    strays: set[str],
+    scheme: Scheme,
+    few: bool,
+    file: File,
+) -> DataError:
+    """Return the error for the first tag outside the scheme; it names the tag as the file has it.
+
+    If only few tags are, the error has the option that reads them as O. A tag that is also a type,
+    as PER beside B-PER, has none, because the option would rename the type.
     """
-    for word, (tag, mended) in enumerate(zip(example.tags or (), right, strict=True), 1):
-        if tag in strays:
-            what = f"is not in the scheme {scheme}; expected O, or a letter with a type, as B-PER"
-        elif tag != mended and file.options.bad_tags == "refuse":
-            what = f"breaks the scheme {scheme}; expected {shorten(mended)} (or --bad-tags mend)"
-        else:
-            continue
-        where = f"{file.log.at(example.line)}, word {word:,}"
-        raise DataError(f"{where}: the tag {shorten(tag)} {what}")
+    found = [
+        (each.line, word, tag)
+        for each, mapped in sentences
+        for word, (tag, read) in enumerate(zip(each.tags or (), mapped, strict=True), 1)
+        if read in strays
+    ]
+    line, word, tag = found[0]
+    message = (
+        f"{file.log.at(line)}, word {word:,}: the tag {shorten(tag)} is not in the scheme "
+        f"{scheme}; expected O, or a letter with a type, as B-PER. Correct the file, or "
+    )
+    names = dict.fromkeys((tag for _, _, tag in found), "O")
+    types = {split_tag(tag)[1] for each, _ in sentences for tag in each.tags or ()}
+    if not few or types & names.keys():
+        return DataError(f"{message}name another column of tags with --label")
+    return DataError(
+        f"{message}read the tag as O: --label-map {tag}=O",
+        ["--label-map", *(f"{a}={b}" for a, b in {**file.options.label_map, **names}.items())],
+    )
 
 
 TAGS = Reader(read_tagging, words=True)

@@ -337,7 +337,7 @@ def read_labelled(
             labels=labels or None,
             as_scheme=like.scheme,
             hint=like.columns,
-            wrong_answers="keep" if reading.wrong_answers == "skip" else reading.wrong_answers,
+            keep_wrong_answers=True,
         )
     columns = make_columns(files.text, files.text2, files.label, options.more_columns)
     if like is not None:

@@ -145,7 +145,7 @@ def to_train(examples: Sequence[SimilarityExample], wanted: SimilarityObjective 
     if form == "scores" and ranks:
         raise ConfigError(
             f"the objective {objective} needs texts that belong together, and the training file "
-            "scores pairs by numbers; use cosent or cosine, or leave --objective out"
+            "scores pairs by numbers; use cosent, or leave --objective out"
         )
     notes: list[str] = []
     if form == "labels":

@@ -7,9 +7,8 @@ temperature t:
   The first is -log softmax of u . w / t over all second texts and hard negatives w of the step, at
   the example's second text; the second is the same from the second text over all first texts.
 - `triplet`: max(0, m - c + u . n), the mean over the hard negatives n (Schroff et al. 2015).
-- `cosine`: (c - y)^2, with the scores y from 0 to 1 (Reimers and Gurevych 2019).
-- `cosent`: log(1 + sum of exp((c_j - c_i) / t) over all i, j with y_i > y_j) (Su 2022, "CoSENT").
-
+- `cosent`: log(1 + sum of exp((c_j - c_i) / t) over all i, j with scores y_i > y_j) (Su 2022,
+  "CoSENT").
 - `teacher`: the squared distance between the vectors of a text by the model and by the teacher, if
   they have the same width (Reimers and Gurevych 2020). Otherwise, the divergence KL(p || q), where
   p and q are the softmax, by the teacher and by the model, of the text's cosines with all other
@@ -138,11 +137,10 @@ def _in_batch(x: Tensor, rows: Rows, task: SimilarityTask) -> _Losses:
     u, v = x[rows.first], x[rows.others]
     scores = (u @ v.T / task.options.temperature).masked_fill(rows.excluded, -torch.inf)  # [E, M]
     losses = F.cross_entropy(scores, rows.targets, reduction="none")
-    if not task.options.one_direction:
-        back = x[rows.second] @ u.T / task.options.temperature  # [E, E]
-        back = back.masked_fill(rows.excluded_back, -torch.inf)
-        own = torch.arange(len(u), device=x.device)
-        losses = (losses + F.cross_entropy(back, own, reduction="none")) / 2
+    back = x[rows.second] @ u.T / task.options.temperature  # [E, E]
+    back = back.masked_fill(rows.excluded_back, -torch.inf)
+    own = torch.arange(len(u), device=x.device)
+    losses = (losses + F.cross_entropy(back, own, reduction="none")) / 2
     return losses, scores.detach().argmax(1) == rows.targets
 
 
@@ -155,12 +153,6 @@ def _triplet(x: Tensor, rows: Rows, task: SimilarityTask) -> _Losses:
     losses = torch.zeros_like(near).index_add(0, example, gaps) / counts.clamp(min=1)
     wrong = torch.zeros_like(near).index_add(0, example, (far >= near[example]).float())
     return losses, wrong.detach() == 0
-
-
-def _cosine(x: Tensor, rows: Rows, task: SimilarityTask) -> _Losses:
-    least, greatest = task.scores
-    wanted = (rows.labels - least) / (greatest - least)
-    return ((x[rows.first] * x[rows.second]).sum(1) - wanted).square(), None
 
 
 def _cosent(x: Tensor, rows: Rows, task: SimilarityTask) -> _Losses:
@@ -187,6 +179,5 @@ def _teacher(x: Tensor, wanted: Tensor, task: SimilarityTask) -> Tensor:
 _LOSSES: dict[str, Callable[[Tensor, Rows, SimilarityTask], _Losses]] = {
     "in-batch": _in_batch,
     "triplet": _triplet,
-    "cosine": _cosine,
     "cosent": _cosent,
 }

@@ -12,7 +12,7 @@ from bertwright.config.task import TaskConfig, TaskOptions
 from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
 from bertwright.errors import ConfigError
 
-SimilarityObjective = Literal["in-batch", "cosent", "cosine", "triplet", "teacher"]
+SimilarityObjective = Literal["in-batch", "cosent", "triplet", "teacher"]
 """How sentence vectors are trained (`tasks/similarity/losses.py`)."""
 
 Activation = Literal["identity", "tanh", "relu", "gelu", "silu", "sigmoid"]
@@ -27,11 +27,10 @@ class SimilarityOptions(TaskOptions):
     """Columns of hard negatives, each a text or a list of texts; unset: found by their names, as
     negative or negative_1.
     """
-    objective: Literal["auto", "in-batch", "cosent", "cosine", "triplet"] = "auto"
+    objective: Literal["auto", "in-batch", "cosent", "triplet"] = "auto"
     """Training objective. in-batch: the other texts of a step are negatives; cosent: learn the
-    order of the scores; cosine: learn the scores themselves; triplet: keep a margin to the hard
-    negatives; auto: in-batch for pairs and for inference data, whose contradictions are hard
-    negatives, else cosent.
+    order of the scores; triplet: keep a margin to the hard negatives; auto: in-batch for pairs and
+    for inference data, whose contradictions are hard negatives, else cosent.
     """
     temperature: float = 0.05
     """Temperature by which cosines are divided, for in-batch, cosent, and a teacher whose vectors
@@ -39,9 +38,6 @@ class SimilarityOptions(TaskOptions):
     """
     margin: float = 0.2
     """Triplet: margin by which the cosine of a positive must exceed that of a hard negative."""
-    one_direction: bool = False
-    """In-batch: only learn to find the second text of a pair given the first, not also the first
-    given the second."""
     sizes: tuple[int, ...] = ()
     """Numbers of leading dimensions that are also trained to be used as vectors (Matryoshka), such
     as 64 128.
@@ -106,8 +102,8 @@ class SimilarityTask(TaskConfig):
     objective: SimilarityObjective = "in-batch"
     """The objective that trains the vectors."""
     scores: tuple[float, float] = (0.0, 1.0)
-    """The lowest and the highest score of the training examples, which are mapped to the cosines 0
-    and 1.
+    """The lowest and the highest score of the training examples; 0 and 1 if it was not trained on
+    scores.
     """
     normalize: bool = True
     """Whether `embed` scales the vectors to length 1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 from bertwright.config.ranges import MOST_TOKENS, OutOfRange, between
 from bertwright.config.task import TaskConfig, TaskOptions
@@ -16,16 +16,9 @@ class SpanOptions(TaskOptions):
 
     max_answer_tokens: int = 30
     """Maximum tokens of an answer."""
-    wrong_answers: Literal["skip", "refuse"] = "skip"
-    """What to do with training answers that are not at their offset: skip and count them, or stop
-    with an error.
-    """
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "max_answer_tokens")
-
-    def reading(self) -> dict[str, Any]:
-        return {"wrong_answers": self.wrong_answers}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,10 +19,6 @@ class TaggingOptions(TaskOptions):
     """Predict the tags of a sentence jointly, with a conditional random field."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: weight tags in the loss by the inverse of their frequency."""
-    bad_tags: Literal["mend", "refuse"] = "mend"
-    """What to do with tags that break their scheme: correct them as conlleval does and count them,
-    or stop with an error.
-    """
 
     def __post_init__(self) -> None:
         if self.crf and self.class_weights == "balanced":
@@ -30,9 +26,6 @@ class TaggingOptions(TaskOptions):
                 "a crf scores the tags of a sentence together, so a tag has no weight of its own: "
                 "leave out class_weights or crf"
             )
-
-    def reading(self) -> dict[str, Any]:
-        return {"bad_tags": self.bad_tags}
 
 
 @dataclass(frozen=True, kw_only=True)
