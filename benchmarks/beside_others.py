@@ -39,7 +39,7 @@ from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.bert.config import PRESETS
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.train.distributed import Ranks
-from bertwright.train.hardware import choose_precision
+from bertwright.train.hardware import Hardware, choose_precision
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
@@ -114,9 +114,7 @@ def main() -> None:
             source=clock,
             budget=Budget(steps=WARM_UP + options.steps),
             seed=1,
-            ranks=Ranks(0, 1, device),
-            precision=precision,
-            peak=peak,
+            hardware=Hardware(Ranks(0, 1, device), precision, peak),
             log=None,
             evaluate=None,
             save=lambda position: None,

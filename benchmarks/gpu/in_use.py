@@ -37,7 +37,7 @@ from bertwright.models.gpt.config import Gpt2Config
 from bertwright.nn.products import has_bfloat16
 from bertwright.recipes.finetune.run import new_learner
 from bertwright.recipes.finetune.setup import TaskSetup
-from bertwright.recipes.finetune.training import Hardware, train_seed
+from bertwright.recipes.finetune.training import TaskHardware, train_seed
 from bertwright.tasks.task_data import TaskData
 from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.text.tokenizer.tokenizer import Tokenizer, make_tokenizer
@@ -211,7 +211,8 @@ def finetuning(device: Device, folder: Path) -> dict[str, Any]:
     config = FinetuneConfig(
         str(made), str(folder / "run"), epochs=1.0, learning_rate=1e-5, device="auto"
     )
-    hardware = Hardware(Ranks(0, 1, device.device), "bf16", device.peak or 1e12, 65536, 65536)
+    ranks = Ranks(0, 1, device.device)
+    hardware = TaskHardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
     learner = new_learner(open_model(made), config, [setup], 1)
     seed_run = train_seed(config, [setup], learner, 1, hardware, None)
     return {"examples": len(setup.train.examples), "ours": seed_run.examples_per_second}

@@ -31,11 +31,11 @@ from bertwright.progress import silent
 from bertwright.recipes import pretrain
 from bertwright.recipes.finetune.run import new_learner
 from bertwright.recipes.finetune.setup import TaskSpec, set_up
-from bertwright.recipes.finetune.training import Hardware, train_seed
+from bertwright.recipes.finetune.training import TaskHardware, train_seed
 from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
-from bertwright.train.hardware import micro_tokens
+from bertwright.train.hardware import Hardware, micro_tokens
 from bertwright.train.log import Log
 from bertwright.train.loop import Trainer
 from bertwright.train.loss_sums import mean_losses
@@ -117,7 +117,7 @@ def pretraining(
     began = time.monotonic()
     config = make_run(device, work, folder, seconds)
     shards, system = open_shards(config.data), system_of(config)
-    ranks = Ranks(0, 1, device.device)
+    hardware = Hardware(Ranks(0, 1, device.device), "bf16", device.peak or 1e12)
     learner = pretrain.make_learner(config, shards).to(device.device)
     optimizers = make_optimizers(learner, config.optimizer, "bf16")
     tokens = config.batch.micro_tokens or micro_tokens(device.device)
@@ -132,7 +132,7 @@ def pretraining(
             for batch in held_out.step(0, 0, most, max(65536, held_out.instances.longest)):
                 yield batch.to(device.device)
 
-        return mean_losses(learner, batches(), "bf16", ranks)
+        return mean_losses(learner, batches(), hardware)
 
     def begin_step(done: float, width: float) -> float:
         factor = rate_factor(config.schedule, done, width)
@@ -154,9 +154,7 @@ def pretraining(
         source=loader,
         budget=Budget(steps=6) if device.smoke else Budget(seconds=seconds),
         seed=config.seed,
-        ranks=ranks,
-        precision="bf16",
-        peak=device.peak or 1e12,
+        hardware=hardware,
         log=log,
         evaluate=evaluate,
         save=lambda position: None,
@@ -204,7 +202,7 @@ def finetuning(device: Device, model: Path, sst2: Path) -> dict[str, Any]:
     task = TaskSpec("sst2", "classification", files, ClassificationOptions())
     setup = set_up(task, config, tokenizer, learner.encoder.spec, silent)
     ranks = Ranks(0, 1, device.device)
-    hardware = Hardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
+    hardware = TaskHardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
     found = train_seed(
         config, [setup], new_learner(open_model(model), config, [setup], 1), 1, hardware, None
     )

@@ -40,6 +40,7 @@ from bertwright.nn.transformer import flash
 from bertwright.nn.transformer.attention import attend
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
+from bertwright.train.hardware import Hardware
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import make_optimizers
 from bertwright.train.schedule import Budget
@@ -274,9 +275,7 @@ def make_trainer(
         source=Batches(batches, place),
         budget=Budget(steps=steps),
         seed=1,
-        ranks=Ranks(0, 1, place),
-        precision="fp32",
-        peak=1e12,
+        hardware=Hardware(Ranks(0, 1, place), "fp32", 1e12),
         log=None,
         evaluate=None,
         save=lambda position: None,

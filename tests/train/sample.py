@@ -16,6 +16,7 @@ from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.train.distributed import Ranks
+from bertwright.train.hardware import Hardware
 from bertwright.train.log import Log
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import make_optimizers
@@ -99,9 +100,7 @@ def make_trainer(
         source=Given(split),
         budget=Budget(steps=steps),
         seed=1,
-        ranks=ALONE,
-        precision="fp32",
-        peak=1e11,
+        hardware=Hardware(ALONE, changes.pop("precision", "fp32"), 1e11),
         log=log,
         evaluate=evaluate,
         save=save,

@@ -17,6 +17,7 @@ from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.nn.encoder import Encoded
 from bertwright.train import loop
 from bertwright.train.distributed import Ranks, join_ranks
+from bertwright.train.hardware import Hardware
 from bertwright.train.log import Log, read_records
 from bertwright.train.loop import Trainer
 from bertwright.train.loss_sums import Window, mean_losses
@@ -167,7 +168,8 @@ def test_what_the_clock_makes_due(clocked: Trainer, tmp_path: Path) -> None:
 def test_a_peak_that_is_exceeded_gives_a_utilization_above_one(
     clocked: Trainer, tmp_path: Path
 ) -> None:
-    clocked.when_to_log, clocked.peak = LogConfig(every_steps=1), 1e4
+    clocked.when_to_log = LogConfig(every_steps=1)
+    clocked.hardware = Hardware(ALONE, "fp32", 1e4)
     clocked.run(Position())
     assert read_records(tmp_path / "metrics.jsonl")[0]["utilization"] == pytest.approx(20)
 
@@ -303,8 +305,8 @@ def test_the_first_rank_goes_on_with_the_sums_of_all(rank: int) -> None:
 def test_mean_losses_are_over_all_batches() -> None:
     learner = new_learner()
     batches = [make_batch(rows) for rows in ([0, 1], [2], [3, 4, 5, 6])]
-    apart = mean_losses(learner, iter(batches), "fp32", ALONE)
-    whole = mean_losses(learner, iter([make_batch(range(7))]), "fp32", ALONE)
+    apart = mean_losses(learner, iter(batches), Hardware(ALONE, "fp32", 1.0))
+    whole = mean_losses(learner, iter([make_batch(range(7))]), Hardware(ALONE, "fp32", 1.0))
     assert apart == pytest.approx(whole, rel=1e-5)
     assert whole["loss"] == whole["masked_lm.loss"] + whole["next_sentence.loss"]
 
@@ -320,7 +322,7 @@ def test_vectors_are_in_the_precision_of_the_run(precision: Any, dtype: torch.dt
 
     learner.encoder.register_forward_hook(keep)
     make_trainer(learner, steps=1, evaluate=dict, precision=precision).run(Position())
-    mean_losses(learner, [make_batch(range(7))], precision, ALONE)
+    mean_losses(learner, [make_batch(range(7))], Hardware(ALONE, precision, 1.0))
     assert seen == [(dtype, True), (dtype, False)]
 
 

@@ -39,7 +39,7 @@ from bertwright.progress import silent
 from bertwright.recipes import run_folder
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks, join_ranks
-from bertwright.train.hardware import Precision, choose_precision, micro_tokens, use_own_cores
+from bertwright.train.hardware import Hardware, choose_precision, micro_tokens, use_own_cores
 from bertwright.train.log import Log, OnLog, summary_writer
 from bertwright.train.loop import Trainer
 from bertwright.train.loss_sums import mean_losses
@@ -242,13 +242,10 @@ class _Training:
     run: Path
     """The run's folder."""
     shards: Shards
-    ranks: Ranks
+    hardware: Hardware
     beginning: run_folder.Beginning | None
     """The checkpoint to continue from; None for a new run."""
     learner: Learner
-    precision: Precision
-    peak: float
-    """The peak rate of the hardware in that precision, in operations per second."""
     optimizers: Optimizers
     batches: PhaseLoader | None
     """Provides the batches of steps; None if the system has its own training loop."""
@@ -274,7 +271,7 @@ class _Training:
             self.optimizers,
             self.shards,
             at,
-            self.ranks,
+            self.hardware.ranks,
             self.trained_length(at.data.phase),
         )
 
@@ -300,9 +297,9 @@ def _build(
         learner = _ready(config, learner).to(ranks.device)
     length_before = _length_before(config, beginning)
     ranks.shard(learner, list(dict.fromkeys(learner.encoder.stages()[1:])))
-    precision, peak = _precision(config, ranks, beginning)
+    hardware = _hardware(config, ranks, beginning)
     if isinstance(config, StepRun):
-        optimizers = make_optimizers(learner, config.optimizer, precision)
+        optimizers = make_optimizers(learner, config.optimizer, hardware.precision)
         phases = system.trained_on(config, shards)
         tokens = config.batch.micro_tokens or micro_tokens(ranks.device)
         batches = PhaseLoader(phases, tokens, ranks.device, ranks.rank, ranks.world_size)
@@ -317,14 +314,12 @@ def _build(
         config=config,
         run=run,
         shards=shards,
-        ranks=ranks,
+        hardware=hardware,
         beginning=beginning,
         learner=learner,
-        precision=precision,
-        peak=peak,
         optimizers=optimizers,
         batches=batches,
-        evaluate=_validation(config, shards, learner, precision, ranks),
+        evaluate=_validation(config, shards, learner, hardware),
         length_before=length_before,
     )
 
@@ -335,11 +330,11 @@ def _first_position(training: _Training, data_sha256: str) -> Position:
     A resumed run loads the state of its checkpoint. For a new run, the folder is written, with the
     SHA-256 of the data's manifest.
     """
-    config, ranks = training.config, training.ranks
+    config, ranks = training.config, training.hardware.ranks
     if training.beginning is not None:
         return load_state(training.beginning.opened.folder, training.learner, training.optimizers)
     if ranks.is_first:  # all input has been checked by now
-        environment = run_folder.environment(ranks, training.precision, training.peak)
+        environment = run_folder.environment(training.hardware)
         if isinstance(config, EvaluatedRun):
             held = config.validation
             environment["held_out"] = described(training.shards, held.fraction, held.hold_out)
@@ -355,7 +350,7 @@ def _open_log(
 
     Yield the log in the first process, and None in the others.
     """
-    if not training.ranks.is_first:
+    if not training.hardware.ranks.is_first:
         yield None
         return
     titles = {k: cast(Any, v).title for k, v in training.learner.objectives.items()}
@@ -422,9 +417,7 @@ def _train_by_steps(
         source=batches,
         budget=Budget(steps, seconds),
         seed=config.seed,
-        ranks=training.ranks,
-        precision=training.precision,
-        peak=training.peak,
+        hardware=training.hardware,
         log=log,
         evaluate=training.evaluate,
         save=training.save,
@@ -462,10 +455,8 @@ def _way_on(run: Path, good: int) -> str:
     )
 
 
-def _precision(
-    config: RunConfig, ranks: Ranks, beginning: run_folder.Beginning | None
-) -> tuple[Precision, float]:
-    """Return the precision of matrix products and its peak rate, the same on all ranks.
+def _hardware(config: RunConfig, ranks: Ranks, beginning: run_folder.Beginning | None) -> Hardware:
+    """Return the ranks with the precision of their matrix products, which is the same on all.
 
     A resumed run keeps its precision, also on a machine where another one is faster.
     """
@@ -474,7 +465,7 @@ def _precision(
         wanted = beginning.precision
     precision, peak = choose_precision(ranks.device, wanted)
     in_bf16 = ranks.from_first(float(precision == "bf16"))
-    return "bf16" if in_bf16 else "fp32", ranks.from_first(peak)
+    return Hardware(ranks, "bf16" if in_bf16 else "fp32", ranks.from_first(peak))
 
 
 def _length_before(config: RunConfig, beginning: run_folder.Beginning | None) -> int:
@@ -491,14 +482,14 @@ def _length_before(config: RunConfig, beginning: run_folder.Beginning | None) ->
 
 def _print_beginning(training: _Training, position: Position, say: Callable[[str], None]) -> None:
     """Print the model and the hardware, and the step from which a resumed run continues."""
-    config, ranks, beginning = training.config, training.ranks, training.beginning
+    config, ranks, beginning = training.config, training.hardware.ranks, training.beginning
     count = sum(p.numel() for p in training.learner.parameters())
-    on = ranks.device.type
+    precision, on = training.hardware.precision, ranks.device.type
     if ranks.world_size > 1:
         on += f", {ranks.world_size} processes ({ranks.parallel})"
     elif _parallel(config) == "fsdp":
         on += " (fsdp shards nothing in one process: torchrun --nproc-per-node N starts N)"
-    say(f"{config.init or config.model}: {count:,} parameters, {training.precision} on {on}")
+    say(f"{config.init or config.model}: {count:,} parameters, {precision} on {on}")
     if beginning is None:
         _print_untrained_positions(training, say)
         return
@@ -521,13 +512,15 @@ def _print_untrained_positions(training: _Training, say: Callable[[str], None]) 
 
 
 def _validation(
-    config: RunConfig, shards: Shards, learner: Learner, precision: Precision, ranks: Ranks
+    config: RunConfig, shards: Shards, learner: Learner, hardware: Hardware
 ) -> Evaluate | None:
+    """Return the function that computes the loss on held-out text; None if nothing is held out."""
     if not isinstance(config, EvaluatedRun) or not config.validation.fraction:
         return None
     instances = system_of(config).evaluated_on(config, shards, "dev")
     if instances is None:
         return None
+    ranks = hardware.ranks
     loader = EpochLoader(instances, ranks.rank, ranks.world_size)
     held_out = loader.sequences_in_epoch(0)
     tokens = min(config.validation.tokens, loader.tokens_in_epoch(0))
@@ -545,4 +538,4 @@ def _validation(
         for batch in loader.step(0, 0, tokens, micro):
             yield batch.to(ranks.device)
 
-    return lambda: mean_losses(learner, batches(), precision, ranks)
+    return lambda: mean_losses(learner, batches(), hardware)

@@ -43,7 +43,7 @@ from bertwright.report.card import checkpoint_card
 from bertwright.text.scripts import is_word
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
-from bertwright.train.hardware import Precision
+from bertwright.train.hardware import Hardware
 from bertwright.train.log import read_records
 from bertwright.train.optim import Optimizers
 from bertwright.train.state import Position, encode_state
@@ -126,8 +126,9 @@ def is_beginning(run: Path) -> bool:
     )
 
 
-def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, Any]:
+def environment(hardware: Hardware) -> dict[str, Any]:
     """Return a description of the software and hardware of a run."""
+    ranks = hardware.ranks
     gpu = torch.cuda.get_device_name(ranks.device) if ranks.device.type == "cuda" else None
     return {
         "bertwright": __version__,
@@ -138,8 +139,8 @@ def environment(ranks: Ranks, precision: Precision, peak: float) -> dict[str, An
         "threads": torch.get_num_threads(),
         "gpu": gpu,
         "world_size": ranks.world_size,
-        "precision": precision,
-        "peak_gflops": round(peak / 1e9, 1),
+        "precision": hardware.precision,
+        "peak_gflops": round(hardware.peak / 1e9, 1),
     }
 
 

@@ -26,12 +26,13 @@ from bertwright.tasks.head import Head
 from bertwright.tasks.kind import Scored
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import TaskData, make_batch
+from bertwright.train.hardware import Precision, autocast
 
 
 def predict(
     learner: Learner,
     data: TaskData,
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     batch_tokens: int = 4096,
     on_progress: OnProgress = silent,
     generation: GenerationConfig | None = None,
@@ -121,13 +122,17 @@ def _device(learner: Learner, data: TaskData) -> torch.device:
 
 
 def _scored(
-    learner: Learner, data: TaskData, precision: str, batch_tokens: int, on_progress: OnProgress
+    learner: Learner,
+    data: TaskData,
+    precision: Precision,
+    batch_tokens: int,
+    on_progress: OnProgress,
 ) -> Iterator[Scored]:
     head, device = cast(Head[Any], learner.objectives[data.name]), _device(learner, data)
     done = 0
     for rows in instance_batches(data.instances, batch_tokens):
         batch = make_batch(data.name, data.task, data.instances, rows, device, with_labels=False)
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+        with autocast(device, precision):
             encoded = learner.encode(batch, [head])
             scores = head.scores(encoded, batch)
         yield Scored(batch, head, require_finite(scores.float(), "scores"))

@@ -32,26 +32,25 @@ from torch import Tensor, nn
 from bertwright.cpu_threads import one_core_each, own_draws
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner, Loss
-from bertwright.train.distributed import Ranks
-from bertwright.train.hardware import Precision, autocast
+from bertwright.train.hardware import Hardware
 from bertwright.train.loss_sums import weighted
 from bertwright.train.step_loss import share
 
 
 @contextmanager
-def open_cores(learner: Learner, ranks: Ranks, precision: Precision) -> Iterator[Cores | None]:
+def open_cores(learner: Learner, hardware: Hardware) -> Iterator[Cores | None]:
     """Provide the cores of this computer for the micro-batches of a learner.
 
     None: the plain step is used, because there is one core, a GPU or several processes, or because
     the learner cannot be computed by several threads at once.
     """
     count = torch.get_num_threads()
-    is_alone = ranks.world_size == 1 and ranks.device.type == "cpu"
+    is_alone = hardware.ranks.world_size == 1 and hardware.device.type == "cpu"
     if count == 1 or not is_alone or not all(map(_may_run_beside, learner.modules())):
         yield None
         return
     with one_core_each(count) as pool:
-        yield Cores(learner, ranks, precision, count, pool)
+        yield Cores(learner, hardware, count, pool)
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,7 @@ class Cores:
     """Computes the micro-batches of a step at the same time, one on each core."""
 
     learner: Learner
-    ranks: Ranks
-    precision: Precision
+    hardware: Hardware
     count: int
     pool: ThreadPoolExecutor
     """A thread for each core, in which torch uses one core."""
@@ -84,12 +82,16 @@ class Cores:
 
         def vectors_of(number: int) -> Tensor:
             torch.set_num_threads(threads)
-            with torch.set_grad_enabled(encodes_once), own_draws(seed_of(number)), self._autocast():
+            with (
+                torch.set_grad_enabled(encodes_once),
+                own_draws(seed_of(number)),
+                self.hardware.autocast(),
+            ):
                 return self.learner.step_vectors(batches[number])
 
         def gradients_of(number: int) -> tuple[dict[str, Loss], Sequence[Tensor | None]]:
             torch.set_num_threads(threads)
-            with own_draws(seed_of(number)), self._autocast():
+            with own_draws(seed_of(number)), self.hardware.autocast():
                 losses: dict[str, Loss] = (
                     self.learner.losses_of(vectors[number], batches[number])
                     if encodes_once
@@ -101,13 +103,10 @@ class Cores:
         if objective is not None:
             vectors = list(self.pool.map(vectors_of, numbers))
             detached = [each.detach() for each in vectors]
-            batches = share(objective, batches, detached, self.ranks)
+            batches = share(objective, batches, detached, self.hardware.ranks)
         for losses, gradients in self.pool.map(gradients_of, numbers):
             add_gradients(parameters, gradients)
             yield losses
-
-    def _autocast(self) -> torch.autocast:
-        return autocast(self.ranks.device, self.precision)
 
 
 def _may_run_beside(module: nn.Module) -> bool:

@@ -6,13 +6,34 @@ import platform
 import resource
 import sys
 import time
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from bertwright.machine import usable_cores
+from bertwright.train.distributed import Ranks
 
 Precision = Literal["bf16", "fp32"]
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The processes of a run, and how their devices multiply matrices."""
+
+    ranks: Ranks
+    precision: Precision
+    peak: float
+    """The measured rate of such products, in floating-point operations per second."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of this process."""
+        return self.ranks.device
+
+    def autocast(self) -> torch.autocast:
+        """Return the context in which matrix products have the precision of the run."""
+        return autocast(self.device, self.precision)
 
 
 def matmul_rate(

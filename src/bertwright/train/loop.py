@@ -32,8 +32,7 @@ from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner, Loss
 from bertwright.train.cpu_step import Cores, open_cores
 from bertwright.train.cuda_step import Unread, end_step
-from bertwright.train.distributed import Ranks
-from bertwright.train.hardware import Precision, autocast, memory_gb
+from bertwright.train.hardware import Hardware, memory_gb
 from bertwright.train.log import Log
 from bertwright.train.loss_sums import NUMBERS, LossSums, Window, mean_losses, means, weighted
 from bertwright.train.optim import Optimizers, clip_gradients
@@ -85,10 +84,7 @@ class Trainer:
     budget: Budget
     seed: int
     """The seed of dropout."""
-    ranks: Ranks
-    precision: Precision
-    peak: float
-    """The highest measured rate of this computer, in floating-point operations per second."""
+    hardware: Hardware
     log: Log | None
     """The log on the first rank, None on the others."""
     evaluate: Callable[[], dict[str, float]] | None
@@ -108,6 +104,7 @@ class Trainer:
     """The last step at which a loss was finite."""
 
     def __post_init__(self) -> None:
+        self.ranks = self.hardware.ranks
         self.reads_late = self.ranks.world_size == 1 and self.ranks.device.type == "cuda"
         """Whether a step's numbers are read while the next step is computed."""
         self._wrapped = self.ranks.wrap(self.learner)
@@ -132,7 +129,7 @@ class Trainer:
         self._begin(position)
         with (
             self._signals,
-            open_cores(self.learner, self.ranks, self.precision) as self._cores,
+            open_cores(self.learner, self.hardware) as self._cores,
         ):
             while True:
                 position = self._heed_signals(position, time.monotonic() - began)
@@ -269,7 +266,7 @@ class Trainer:
         for number, (batch, counts_here) in enumerate(run):
             torch.manual_seed(seed_of(number))
             with self.ranks.together(self._wrapped, number == len(run) - 1):
-                with autocast(self.ranks.device, self.precision):
+                with self.hardware.autocast():
                     losses = self._wrapped(batch)
                 total = weighted(losses, weights) * counts_here
                 total.backward()  # type: ignore[no-untyped-call]
@@ -289,7 +286,7 @@ class Trainer:
         if objective is None or (len(batches) == 1 and self.ranks.world_size == 1):
             return batches
         vectors: list[Tensor] = []
-        with torch.no_grad(), autocast(self.ranks.device, self.precision):
+        with torch.no_grad(), self.hardware.autocast():
             for number, batch in enumerate(batches):
                 torch.manual_seed(seed_of(number))
                 vectors.append(self.learner.step_vectors(batch))
@@ -363,7 +360,7 @@ class Trainer:
             "learning_rate": window.learning_rate,
             "gradient_norm": window.gradient_norm / window.steps,
             "tokens_per_second": round((position.tokens - window.tokens) / seconds, 1),
-            "utilization": sums[-1] / seconds / (self.peak * self.ranks.world_size),
+            "utilization": sums[-1] / seconds / (self.hardware.peak * self.ranks.world_size),
             "memory_gb": round(memory_gb(self.ranks.device), 3),
         }
         if self.log is not None:
@@ -393,7 +390,7 @@ class Trainer:
         """
         batches, _ = self.source.step(position.data, 1.0)
         self.learner.eval()
-        losses = mean_losses(self.learner, batches[:1], self.precision, self.ranks)
+        losses = mean_losses(self.learner, batches[:1], self.hardware)
         self.learner.train()
         if not math.isfinite(losses.get("loss", 0.0)):
             self.diverged = True

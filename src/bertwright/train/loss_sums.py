@@ -16,8 +16,8 @@ from torch import Tensor
 
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner, Loss
-from bertwright.train.distributed import Ranks, reshard
-from bertwright.train.hardware import Precision, autocast
+from bertwright.train.distributed import reshard
+from bertwright.train.hardware import Hardware
 
 NUMBERS = 4
 """The number of sums of an objective."""
@@ -133,19 +133,17 @@ def means(names: Sequence[str], sums: Sequence[float]) -> dict[str, float]:
     return record
 
 
-def mean_losses(
-    learner: Learner, batches: Iterable[Batch], precision: Precision, ranks: Ranks
-) -> dict[str, float]:
+def mean_losses(learner: Learner, batches: Iterable[Batch], hardware: Hardware) -> dict[str, float]:
     """Return the mean loss and accuracy of each objective over batches, without training; the same
     on all ranks.
     """
     sums = LossSums()
-    with torch.no_grad(), autocast(ranks.device, precision):
-        for batch, counts_here in ranks.evened(batches):
+    with torch.no_grad(), hardware.autocast():
+        for batch, counts_here in hardware.ranks.evened(batches):
             losses = learner(batch)
             if counts_here:
                 for name, loss in losses.items():
                     sums.add(name, loss)
     reshard(learner)
     names = list(learner.objectives)
-    return means(names, ranks.sum(sums.numbers(names)))
+    return means(names, hardware.ranks.sum(sums.numbers(names)))

@@ -16,7 +16,7 @@ from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune.setup import TaskSetup
-from bertwright.recipes.finetune.training import Hardware, SeedRun, evaluate_task
+from bertwright.recipes.finetune.training import SeedRun, TaskHardware, evaluate_task
 from bertwright.tasks.batch import LinearBatch, instance_batches
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.head import Head
@@ -45,7 +45,7 @@ class FrozenVectors:
 def read_vectors(
     learner: Learner,
     setup: TaskSetup,
-    hardware: Hardware,
+    hardware: TaskHardware,
     seed: int,
     on_progress: OnProgress = silent,
 ) -> FrozenVectors:
@@ -54,7 +54,7 @@ def read_vectors(
     If the vectors would exceed `MOST_NUMBERS`, a random part of the examples is encoded.
     """
     name, task, instances = setup.task_name, setup.task, setup.train.instances
-    head, device = cast(Head[Any], learner.objectives[name]), hardware.ranks.device
+    head, device = cast(Head[Any], learner.objectives[name]), hardware.device
     of_words = kind_of(task.kind).scores_tokens
     rows = sum(len(cast(Sequence[int], n.label)) if of_words else 1 for n in instances)
     width = cast(Any, head).scorer.in_features
@@ -98,7 +98,7 @@ class Fitting:
     learner: Learner
     """The frozen encoder with the heads, on its device."""
     setups: Sequence[TaskSetup]
-    hardware: Hardware
+    hardware: TaskHardware
     data: Sequence[FrozenVectors]
     """The vectors of each task."""
 
@@ -109,7 +109,7 @@ class Fitting:
         for setup, data in zip(self.setups, self.data, strict=True):
             fit = fit_head(setup, data, seed)
             head = self.learner.objectives[setup.task_name]
-            device = self.hardware.ranks.device
+            device = self.hardware.device
             with torch.no_grad():
                 head.get_parameter("classifier.weight").copy_(torch.from_numpy(fit.weight))
                 head.get_parameter("classifier.bias").copy_(torch.from_numpy(fit.bias).to(device))

@@ -12,7 +12,7 @@ import torch
 from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes.finetune.setup import TaskSetup
-from bertwright.recipes.finetune.training import Hardware
+from bertwright.recipes.finetune.training import TaskHardware
 from bertwright.tasks.batch import instance_batches
 from bertwright.tasks.head import Head
 from bertwright.tasks.task_data import TaskData, make_batch
@@ -22,7 +22,7 @@ from bertwright.transfer.features import FeatureTable
 def tabulate(
     learner: Learner,
     setups: Sequence[TaskSetup],
-    hardware: Hardware,
+    hardware: TaskHardware,
     file: Path,
     on_progress: OnProgress = silent,
 ) -> tuple[FeatureTable, list[TaskSetup]]:
@@ -31,8 +31,7 @@ def tabulate(
     Every head must specify the layers that it reads. In the returned setups, the ids of tokens are
     rows of the table.
     """
-    device = hardware.ranks.device
-    in_bf16 = hardware.precision == "bf16"
+    device = hardware.device
     learner = learner.to(device).eval()
     heads = [learner.objectives[setup.task_name] for setup in setups]
     layers: set[int] = set()
@@ -56,10 +55,7 @@ def tabulate(
                     make_batch(name, task, data.instances, chosen, device, with_labels=False)
                     for data in (texts, rows)
                 )
-                with (
-                    torch.inference_mode(),
-                    torch.autocast(device.type, torch.bfloat16, enabled=in_bf16),
-                ):
+                with torch.inference_mode(), hardware.autocast():
                     table.put(numbers.inputs.ids, learner.encode(batch, [head]))
                 done += batch.num_tokens
                 on_progress(done, total)

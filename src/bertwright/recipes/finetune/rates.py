@@ -41,8 +41,8 @@ from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import (
     EVALUATED,
     Diverged,
-    Hardware,
     SeedRun,
+    TaskHardware,
     train_seed,
 )
 from bertwright.tasks.batch import instance_batches
@@ -221,7 +221,7 @@ def _part(data: TaskData, fraction: float, seed: int, what: str) -> TaskData:
 def choose_rate(
     plan: Plan,
     new_learner: Callable[[], Learner],
-    hardware: Hardware,
+    hardware: TaskHardware,
     run: Path,
     tried: Mapping[float, dict[str, Any]],
     key: str,
@@ -284,7 +284,7 @@ def _try(
     plan: Plan,
     rate: float,
     new_learner: Callable[[], Learner],
-    hardware: Hardware,
+    hardware: TaskHardware,
     run: Path,
     say: Callable[[str], None],
     on_tokens: Callable[[float], None],
@@ -350,22 +350,19 @@ def _outcome(trial: Mapping[str, Any]) -> str:
     return f"{score:.4f} on dev" + ("" if loss is None else f", loss {loss:.4f}")
 
 
-def dev_loss(learner: Learner, setups: Sequence[TaskSetup], hardware: Hardware) -> float:
+def dev_loss(learner: Learner, setups: Sequence[TaskSetup], hardware: TaskHardware) -> float:
     """Return the mean loss of a learner on the dev examples. For several tasks, it is the mean of
     their mean losses.
     """
     means = []
     learner.eval()
-    device = hardware.ranks.device
+    device = hardware.device
     for setup in setups:
         total, count = 0.0, 0
         instances = setup.dev.instances
         for rows in instance_batches(instances, hardware.predicted_tokens):
             batch = make_batch(setup.task_name, setup.task, instances, rows, device)
-            with (
-                torch.inference_mode(),
-                torch.autocast(device.type, torch.bfloat16, enabled=hardware.precision == "bf16"),
-            ):
+            with torch.inference_mode(), hardware.autocast():
                 loss = learner(batch)[setup.task_name]
             total, count = total + float(loss.total), count + loss.count
         means.append(total / max(1, count))

@@ -55,8 +55,8 @@ from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, set_up
 from bertwright.recipes.finetune.training import (
     EVALUATED,
     Diverged,
-    Hardware,
     SeedRun,
+    TaskHardware,
     evaluate_task,
     train_seed,
 )
@@ -127,6 +127,7 @@ def finetune(
         precision, peak = choose_precision(ranks.device, "fp32" if exact else config.precision)
         micro = config.micro_tokens or micro_tokens(ranks.device)
         predicted = config.micro_tokens or max(micro, 8192)
+        hardware = TaskHardware(ranks, precision, peak, micro, predicted)
         epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
         named = rates_of(config.learning_rate)
         rate = named[0] if named else usual_rate(config, spec.width)
@@ -155,13 +156,12 @@ def finetune(
             key = key_of(opened.folder, requested, setups)
             tried = read_tried(run, key) if ranks.world_size == 1 else {}
         if ranks.is_first:
-            environment = run_folder.environment(ranks, precision, peak)
+            environment = run_folder.environment(hardware)
             environment[TRAINING_FILES] = training_files(tasks)
             run_folder.begin(run, environment, task_results.settings(tasks, requested))
             if len(tasks) > 1:
                 task_results.write_tasks(run, tasks)
         ranks.wait()  # until the folder exists
-        hardware = Hardware(ranks, precision, peak, micro, predicted)
         if ranks.is_first and config.baselines is not False:
             _untuned(baselines, setups, learner, hardware, say)
         seeds = _Seeds(
@@ -267,7 +267,7 @@ class _Seeds:
     config: FinetuneConfig
     setups: list[TaskSetup]
     run: Path
-    hardware: Hardware
+    hardware: TaskHardware
     fitted: bool
     """Whether linear heads are fitted on frozen vectors, without steps."""
     say: Callable[[str], None]
@@ -370,7 +370,7 @@ class _Seeds:
     def _read_vectors(self) -> Fitting:
         """Encode all training examples once, and return the vectors on which heads are fitted."""
         learner = new_learner(self.opened, self.config, self.setups, self.config.seed)
-        learner = learner.to(self.hardware.ranks.device).eval()
+        learner = learner.to(self.hardware.device).eval()
         self.say("the encoder is frozen: its vectors of all examples are computed once")
         seed, progress = self.config.seed, self.on_progress
         data = [read_vectors(learner, s, self.hardware, seed, progress) for s in self.setups]
@@ -422,7 +422,7 @@ def _untuned(
     baselines: dict[str, dict[str, Evaluation]],
     setups: Sequence[TaskSetup],
     learner: Learner,
-    hardware: Hardware,
+    hardware: TaskHardware,
     say: Callable[[str], None],
 ) -> None:
     """Add the evaluation of the untrained model to the baselines of tasks of vectors."""
@@ -430,7 +430,7 @@ def _untuned(
         if not kind_of(setup.task.kind).vectors:
             continue
         run = SeedRun(0)
-        evaluate_task(run, setup, learner.to(hardware.ranks.device), hardware)
+        evaluate_task(run, setup, learner.to(hardware.device), hardware)
         evaluation = run.evaluations[setup.task_name]
         baselines.setdefault(setup.task_name, {})["untuned"] = evaluation
         say(f"before training: {evaluation.main} {evaluation.score:.4f}")

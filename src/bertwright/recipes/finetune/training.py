@@ -38,7 +38,7 @@ from bertwright.tasks.predict import predict
 from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import make_batch
 from bertwright.train.distributed import Ranks
-from bertwright.train.hardware import Precision
+from bertwright.train.hardware import Hardware
 from bertwright.train.log import Log
 from bertwright.train.loop import Trainer
 from bertwright.train.schedule import Budget
@@ -62,13 +62,9 @@ class Diverged(BertwrightError):
 
 
 @dataclass(frozen=True)
-class Hardware:
-    """The device and the precision of a run."""
+class TaskHardware(Hardware):
+    """The hardware of a fine-tuning run, and the sizes of the batches that it computes."""
 
-    ranks: Ranks
-    precision: Precision
-    peak: float
-    """The peak rate in floating-point operations per second."""
     micro_tokens: int
     """The maximum number of tokens of a training micro-batch."""
     predicted_tokens: int
@@ -110,7 +106,7 @@ def train_seed(
     setups: Sequence[TaskSetup],
     learner: Learner,
     seed: int,
-    hardware: Hardware,
+    hardware: TaskHardware,
     log: Log | None,
     on_tokens: Callable[[float], None] = silent,
 ) -> SeedRun:
@@ -124,7 +120,7 @@ def train_seed(
         Diverged: the gradients of several steps, or predictions on dev, are not finite.
     """
     epochs, rate = cast(float, config.epochs), cast(float, config.learning_rate)
-    learner = learner.to(hardware.ranks.device)
+    learner = learner.to(hardware.device)
     windows = (ids for s in setups for instance in s.train.instances for ids in instance.ids)
     train_task_words(learner, chain.from_iterable(windows))
     loader = TaskLoader(
@@ -150,9 +146,7 @@ def train_seed(
         source=loader,
         budget=Budget(steps=steps),
         seed=seed,
-        ranks=hardware.ranks,
-        precision=hardware.precision,
-        peak=hardware.peak,
+        hardware=hardware,
         log=log,
         evaluate=validation,
         save=lambda position: None,
@@ -288,7 +282,7 @@ class _Validation:
     config: FinetuneConfig
     setups: Sequence[TaskSetup]
     learner: Learner
-    hardware: Hardware
+    hardware: TaskHardware
     every: int
     """The number of steps between two evaluations."""
     steps: int
@@ -341,7 +335,7 @@ def evaluate_task(
     run: SeedRun,
     setup: TaskSetup,
     learner: Learner,
-    hardware: Hardware,
+    hardware: TaskHardware,
     on_tokens: Callable[[float], None] = silent,
 ) -> None:
     """Predict a task's dev examples, and store the predictions and their evaluation in `run`.
