@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -375,6 +377,26 @@ def test_others_are_served_while_many_chunks_are_parsed() -> None:
         assert turns > 10
         assert transport.reads
         connection.connection_lost(None)
+
+    asyncio.run(test())
+
+
+def test_a_connection_that_was_reset_is_freed_at_once() -> None:
+    async def test() -> None:
+        config = uvicorn.Config(app, ws="none", log_config=None)
+        config.load()
+        connection = bounded(ServeConfig())(config, ServerState(), {})
+        transport = Transport()
+        connection.connection_made(transport)
+        connection.data_received(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        while not transport.written:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the task of the request ends
+        connection.connection_lost(ConnectionResetError())
+        freed = weakref.ref(connection)
+        del connection
+        gc.collect()
+        assert freed() is None
 
     asyncio.run(test())
 

@@ -89,6 +89,8 @@ class ServerConnection(HttpToolsProtocol):
         for timer in (self.slow_head, self.slow_reader, self.next_turn):
             if timer is not None:
                 timer.cancel()
+        # uvicorn leaves its timer, and with it all of the connection, if the client has reset it
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
