@@ -36,7 +36,7 @@ LONGEST = (
     "cli/test_pretrain.py",
     "checkpoint/export/test_write.py",
     "house/test_wheel.py",
-    "train/test_gpu_benchmark.py",
+    "benchmarks/test_gpu.py",
     "serve/test_playground.py",
     "contract/test_verbs.py",
     "serve/test_process.py",

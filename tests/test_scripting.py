@@ -22,8 +22,8 @@ from bertwright.models.load import load, system_of_folder
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
 from bertwright.rows.read import MemoryRows
 from tests.contract import toy
-from tests.recipes.sample import build_data, mapping_of
-from tests.recipes.task_files import write_model
+from tests.small_runs import build_data, mapping_of
+from tests.task_files import write_model
 
 QUICK: dict[str, Any] = {
     "epochs": 1.0,

@@ -25,8 +25,8 @@ from tests.checkpoint.conftest import (
     new_learner,
     rewrite,
 )
-from tests.checkpoint.huggingface.test_pickled import Hostile
 from tests.checkpoint.test_task_heads import TASKS, saved
+from tests.storage.test_pickled import Hostile
 
 
 def same(a: Path, b: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from bertwright.cli.app import VERBS, run
 from bertwright.models.bert.config import BertConfig
-from tests.recipes.task_files import WRITERS, write_files
 from tests.small_bert import LETTERS, write_model
+from tests.task_files import WRITERS, write_files
 
 KINDS = tuple(kind for kind in WRITERS if kind != "pair")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -14,7 +14,7 @@ from bertwright.cli.app import run
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.cli.conftest import JsonOf, Ran
 from tests.raising import assert_names
-from tests.recipes.sample import build_pairs
+from tests.small_runs import build_pairs
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bertwright.cli.app import run
-from tests.recipes.sample import build_data
+from tests.small_runs import build_data
 
 WRONG = [
     "pretrain --data shards --model brt-mini --steps 1 --out {out}",

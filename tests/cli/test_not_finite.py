@@ -14,7 +14,7 @@ from bertwright.cli.app import run
 from bertwright.inference.model import load
 from tests.cli.conftest import Files, Finetuned, Ran
 from tests.raising import assert_names
-from tests.recipes.sample import build_data
+from tests.small_runs import build_data
 
 NAMED = "not finite"
 
@@ -112,7 +112,7 @@ def test_a_generator(shards: Path, tmp_path: Path, ran: Ran) -> None:
 
 
 def test_a_translator(tmp_path: Path, ran: Ran) -> None:
-    from tests.recipes.sample import build_pairs
+    from tests.small_runs import build_pairs
 
     shards, out = build_pairs(tmp_path), tmp_path / "run"
     words = ["pretrain", "--model", "transformer-small", "--data", str(shards), "--out", str(out)]

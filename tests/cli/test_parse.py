@@ -111,7 +111,7 @@ def test_errors_say_what_to_do(parser: str, tmp_path: Path, ran: Ran) -> None:
 
 
 def test_a_translation_model_is_no_parser(tmp_path: Path, ran: Ran) -> None:
-    from tests.recipes.sample import build_pairs
+    from tests.small_runs import build_pairs
 
     shards, out = build_pairs(tmp_path), tmp_path / "run"
     words = ["pretrain", "--model", "transformer-small", "--data", shards, "--steps", "2"]

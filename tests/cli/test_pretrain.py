@@ -28,7 +28,7 @@ from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
 from tests.cli.conftest import Ran
 from tests.raising import assert_names
-from tests.recipes.sample import build_data, mapping_of, newest, records, tensors
+from tests.small_runs import build_data, mapping_of, newest, records, tensors
 
 Calls = list[tuple[RunConfig, dict[str, bool]]]
 WEIGHTS = "model.safetensors"

@@ -21,8 +21,8 @@ from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.cli.conftest import JsonOf, Ran
 from tests.inference.translation.test_translate import TEXTS, make
 from tests.raising import assert_names
-from tests.recipes.sample import SPECIAL, WORDS, build_data, newest, train
-from tests.recipes.sample import config_of as bert_run
+from tests.small_runs import SPECIAL, WORDS, build_data, newest, train
+from tests.small_runs import config_of as bert_run
 
 
 @pytest.fixture(scope="module")

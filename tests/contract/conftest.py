@@ -22,7 +22,7 @@ from bertwright.nn.objective import Learner
 from bertwright.recipes.configure import configure
 from bertwright.recipes.pretrain import make_learner
 from tests.contract import toy, toy_kind
-from tests.recipes.sample import build_data, build_pairs, build_stories, mapping_of, train
+from tests.small_runs import build_data, build_pairs, build_stories, mapping_of, train
 
 GPT = {
     "hidden_size": 12,
@@ -88,7 +88,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "word2vec": WORD_VECTORS,
     toy.NAME: {"architecture": {}},
 }
-"""What a tiny run of each system has beside `tests/recipes/sample.py`."""
+"""What a tiny run of each system has beside `tests/small_runs.py`."""
 MEMBER = {
     "hidden_size": 16,
     "num_hidden_layers": 2,

@@ -18,7 +18,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.tasks.catalogue import KINDS, check_kind, kind_of, options_of
 from bertwright.tasks.evaluate import metrics_of
 from tests.contract import toy_kind
-from tests.recipes.task_files import write_model
+from tests.task_files import write_model
 
 QUICK: dict[str, Any] = {
     "config": {"epochs": 1.0, "batch_size": 4, "max_length": 16, "stride": 4, "precision": "fp32"},

@@ -22,7 +22,7 @@ from bertwright.recipes.configure import configure
 from bertwright.recipes.pretrain import make_learner
 from tests.contract.test_encoder import gradients
 from tests.contract.toy_mixture import MIXTURE, Causal, add_mixture
-from tests.recipes.sample import build_data, mapping_of
+from tests.small_runs import build_data, mapping_of
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -33,8 +33,8 @@ from bertwright.recipes.learned.run import validation_batches
 from bertwright.recipes.pretrain import make_learner
 from bertwright.serve.app import make_app
 from tests.contract.conftest import CHECKPOINTS, RUNS, STEPS, config_of, mapping
-from tests.recipes.sample import WORDS, assert_same_run, records, train
 from tests.serve.conftest import until_ready
+from tests.small_runs import WORDS, assert_same_run, records, train
 
 TEXTS = [f"{WORDS[n]} {WORDS[n + 1]} ." for n in range(0, 40, 2)]
 

@@ -76,12 +76,6 @@ def make_shards(tmp_path: Path) -> Callable[..., Shards]:
     return make
 
 
-@pytest.fixture(scope="session")
-def shards_at() -> Callable[..., Shards]:
-    """`write_shards(folder, lengths)` itself."""
-    return write_shards
-
-
 @pytest.fixture
 def some_lengths() -> list[list[int]]:
     """60 documents of 1 to 40 sentences of 1 to 60 tokens."""

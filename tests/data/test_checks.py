@@ -21,7 +21,7 @@ from bertwright.data.shards import Shards, open_shards
 from bertwright.data.token_streams import TokenStreams
 from bertwright.models.memory_network.stories import Stories
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.recipes.sample import SPECIAL, WORDS, build_stories
+from tests.small_runs import SPECIAL, WORDS, build_stories
 
 
 def found_by(instances: Instances[Any]) -> tuple[Checkup, dict[str, Finding]]:

@@ -13,7 +13,7 @@ from bertwright.data.shards import Shards, open_shards
 from bertwright.data.token_streams import TokenStreams
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.outputs.next_token import NextToken
-from tests.recipes.sample import build_data
+from tests.small_runs import build_data
 
 DOCUMENTS = np.array([0, 3, 4, 11])
 

@@ -21,7 +21,7 @@ from bertwright.models.bert.config import InstanceConfig, MaskingConfig
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.bert.masked_pairs import MaskedPairs
 from tests.data.conftest import write_shards
-from tests.recipes.sample import build_data, config_of, records, train
+from tests.small_runs import build_data, config_of, records, train
 
 FOLDER = Path(__file__).parent
 LOSSES = ("step", "masked_lm.loss", "next_sentence.loss")

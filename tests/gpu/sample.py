@@ -31,7 +31,7 @@ from bertwright.tasks.tagging.options import TaggingOptions, TaggingTask
 from bertwright.tasks.task_data import make_batch
 from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask, RegressionTask
 from tests.contract.conftest import config_of
-from tests.recipes.sample import WORDS, build_data, build_pairs, build_stories
+from tests.small_runs import WORDS, build_data, build_pairs, build_stories
 
 SIZES: dict[str, Any] = {
     "hidden_size": 32,

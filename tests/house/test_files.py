@@ -150,6 +150,20 @@ def test_every_folder_is_a_package() -> None:
     assert [f for f in folders if not (f / "__init__.py").exists()] == []
 
 
+BESIDE_THE_PACKAGE = {
+    *("benchmarks", "docs", "examples", "experiments"),
+    *("contract", "golden", "gpu", "house", "parity"),
+}
+"""Folders of tests that are not of one folder of the package."""
+
+
+def test_tests_lie_where_the_code_lies() -> None:
+    tests = ROOT / "tests"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
+    mirrored = {each for each in folders if each.parts and each.parts[0] not in BESIDE_THE_PACKAGE}
+    assert [str(each) for each in sorted(mirrored) if not (PACKAGE / each).is_dir()] == []
+
+
 def _public(tree: ast.Module) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
     """Functions and classes at the top of a file that others may call."""
     for node in tree.body:

@@ -15,7 +15,7 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import Model, load
 from bertwright.inference.score import TextScore, best_weights, mix, score, score_ids, windows_of
 from bertwright.models.nnlm.config import NnlmConfig
-from tests.recipes.sample import SPECIAL, WORDS, make_tokenizer
+from tests.small_runs import SPECIAL, WORDS, make_tokenizer
 
 TEXT = " ".join(WORDS[n % 40] for n in range(70))
 

@@ -147,6 +147,13 @@ def test_prodigys_own_tokens_are_passed_over_and_what_was_not_accepted_is_left_o
     assert tagged(to_predict) == [("Ann Lee lives in Berlin .", "")] * 3
 
 
+def test_label_studios_small_export(write: Write) -> None:
+    """JSON-MIN; `examples/label_studio.py` converts the other."""
+    entity = {"start": 0, "end": 3, "text": "Ann", "labels": ["PER"]}
+    small = write("min.json", [{"id": 1, "text": "Ann sees", "label": [entity]}])
+    assert tagged(parse(small, "tagging")) == [("Ann sees", "B-PER O")]
+
+
 def test_characters_counted_as_in_javascript_are_told(write: Write) -> None:
     """There an emoji is two."""
     text = "\N{GRINNING FACE} Ann Lee lives"

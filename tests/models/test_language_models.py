@@ -18,7 +18,7 @@ from bertwright.models.catalogue import MODELS, trainable
 from bertwright.models.gpt.encoder import Gpt
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.pretrain import make_learner
-from tests.recipes.sample import build_data
+from tests.small_runs import build_data
 
 SMALL = {
     "nnlm": {"architecture": {"hidden_size": 12}},

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.sample import build_data, config_of, train
-from tests.recipes.task_files import write_model
+from tests.small_runs import build_data, config_of, train
+from tests.task_files import write_model
 
 
 @pytest.fixture(scope="session")

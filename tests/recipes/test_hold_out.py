@@ -22,7 +22,7 @@ from bertwright.models.load import system_of
 from bertwright.recipes.examine import read_run_config
 from bertwright.recipes.learned import bert as held_out
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.recipes.sample import SPECIAL, WORDS, config_of, fails, train
+from tests.small_runs import SPECIAL, WORDS, config_of, fails, train
 
 
 @pytest.fixture(scope="module")

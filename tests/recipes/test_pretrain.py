@@ -25,7 +25,7 @@ from bertwright.models.bert import system as bert
 from bertwright.models.bert.config import BertRun, LeftToRightBertRun
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.pretrain import make_learner
-from tests.recipes.sample import config_of, newest, records, tensors, train
+from tests.small_runs import config_of, newest, records, tensors, train
 
 CPU = torch.device("cpu")
 

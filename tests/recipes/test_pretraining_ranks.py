@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.sample import records
+from tests.small_runs import records
 
 APART = """
 import os, sys, time
 from pathlib import Path
 from bertwright.recipes import pretrain as pretraining
-from tests.recipes.sample import config_of
+from tests.small_runs import config_of
 
 make_learner = pretraining.make_learner
 

@@ -24,7 +24,7 @@ from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes import run_folder
 from bertwright.train.loop import Trainer
 from bertwright.train.state import Position
-from tests.recipes.sample import (
+from tests.small_runs import (
     assert_same_run,
     build_data,
     config_of,

@@ -12,7 +12,7 @@ import pytest
 
 from bertwright.errors import ConfigError
 from bertwright.recipes import run_folder
-from tests.recipes.sample import assert_same_run, config_of, fails, newest, train
+from tests.small_runs import assert_same_run, config_of, fails, newest, train
 
 
 @pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}], ids=str)

@@ -31,7 +31,7 @@ from bertwright.storage import model_folder
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import Optimizers
 from bertwright.train.state import Position
-from tests.recipes.sample import (
+from tests.small_runs import (
     WORDS,
     build_data,
     config_of,

@@ -10,7 +10,7 @@ import pytest
 import bertwright
 from bertwright.checkpoint.opened import open_model
 from bertwright.cli.app import run as run_verb
-from tests.recipes.sample import WORDS, build_data, newest, records
+from tests.small_runs import WORDS, build_data, newest, records
 
 
 def verb(*words: object) -> None:

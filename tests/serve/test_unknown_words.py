@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 import bertwright
 from bertwright.checkpoint.convert import convert
-from tests.inference.test_further_words import TEXTS, elmo, fasttext
+from tests.inference.word_vectors.test_further_words import TEXTS, elmo, fasttext
 from tests.serve.test_metrics import figures
 
 ARPA = """

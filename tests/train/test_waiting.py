@@ -46,7 +46,7 @@ from bertwright.train.log import Log, read_records
 from bertwright.train.muon import Muon
 from bertwright.train.state import Position
 from tests.contract.conftest import config_of
-from tests.recipes.sample import build_data, build_pairs, build_stories
+from tests.small_runs import build_data, build_pairs, build_stories
 from tests.tasks.sample import make_learner as make_head
 from tests.train.sample import make_trainer, new_learner
 from tests.train.test_trouble import corrupt

@@ -31,7 +31,7 @@ from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.house.source import ROOT
-from tests.recipes.sample import SPECIAL, WORDS
+from tests.small_runs import SPECIAL, WORDS
 
 V = len(SPECIAL) + len(WORDS)
 GPT_SIZES: dict[str, Any] = {

@@ -16,7 +16,7 @@ from bertwright.errors import DataError
 from bertwright.nn.outputs.translation import TranslationBatch
 from bertwright.text.corpus.report import CorpusReport
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
-from tests.recipes.sample import SPECIAL, WORDS, build_data
+from tests.small_runs import SPECIAL, WORDS, build_data
 
 SOURCES = [" ".join(WORDS[n : n + 2 + n % 5]) for n in range(30)]
 TARGETS = [" ".join(WORDS[n : n + 2 + n % 3]) for n in range(30, 60)]

@@ -11,7 +11,7 @@ import pytest
 
 from bertwright.cli.app import run
 from tests.inference.test_score import TEXT, language_model
-from tests.recipes.sample import WORDS
+from tests.small_runs import WORDS
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from bertwright.inference.files.retrieval import (
     read_search,
 )
 from bertwright.labelled.examples import SimilarityExample
-from tests.recipes.task_files import write_model
+from tests.task_files import write_model
 
 
 @pytest.fixture(scope="module")

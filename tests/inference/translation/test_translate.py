@@ -16,7 +16,7 @@ from bertwright.inference.translation import translate as module
 from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.recipes.sample import SPECIAL, WORDS
+from tests.small_runs import SPECIAL, WORDS
 
 BEGIN, END = 2, 3
 TEXTS = ["ba be", "", "do ga ke mi no pu ba", "fu", "ba be", "li li li ga"]

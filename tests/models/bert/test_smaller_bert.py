@@ -19,7 +19,7 @@ from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert
 from bertwright.nn.sequences import Inputs, Sequences
 from tests import small_bert
-from tests.recipes.sample import build_data, config_of, newest, train
+from tests.small_runs import build_data, config_of, newest, train
 
 LENGTHS = [9, 5, 2]
 ONE_SEGMENT = replace(small_bert.STILL, type_vocab_size=1)

@@ -19,7 +19,7 @@ from bertwright.models.memory_network.config import MemoryNetworkConfig
 from bertwright.models.memory_network.stories import Stories
 from bertwright.models.word_vectors.encoder import WordVectors
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from tests.recipes.sample import build_data, build_stories
+from tests.small_runs import build_data, build_stories
 
 CONFIG = MemoryNetworkConfig(hidden_size=7, hops=2, memory_size=5)
 

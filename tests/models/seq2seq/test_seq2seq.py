@@ -18,7 +18,7 @@ from bertwright.nn.encoder import Encoded
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.recipes.sample import SPECIAL, WORDS
+from tests.small_runs import SPECIAL, WORDS
 
 V, E, H = 23, 5, 8
 SOURCES, TARGETS = [7, 5, 5, 2], [3, 6, 4, 1]

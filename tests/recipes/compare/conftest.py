@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recipes.sample import WORDS
+from tests.small_runs import WORDS
 
 
 def write_text(path: Path, documents: int = 60, sentences: int = 10) -> Path:

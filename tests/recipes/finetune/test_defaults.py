@@ -26,8 +26,8 @@ from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.train.log import read_records
-from tests.recipes.task_files import write_files
-from tests.recipes.test_static_vectors import LSTM, write
+from tests.inference.vectors.test_static_vectors import LSTM, write
+from tests.task_files import write_files
 
 WORDS = ["the", "cat", "dog", "sat"]
 ELMO = ElmoConfig(

@@ -21,7 +21,7 @@ from bertwright.tasks.texts.options import ClassificationTask, RegressionOptions
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.log import read_records
 from tests import small_bert
-from tests.recipes.task_files import LETTERS, learn, write_files
+from tests.task_files import LETTERS, learn, write_files
 
 SHAPE = GptConfig(
     vocab_size=24,

@@ -39,7 +39,7 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.log import read_records
 from bertwright.train.signals import Signals
-from tests.recipes.task_files import SPEC, learn, write_files
+from tests.task_files import SPEC, learn, write_files
 
 MAINS = {
     "classification": 0.9,

@@ -13,7 +13,7 @@ from bertwright.labelled.examples import TextExample
 from bertwright.recipes.finetune.setup import TaskSetup, TaskSpec, hold_out, set_up
 from bertwright.tasks.catalogue import files_and_options, kind_of
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from tests.recipes.task_files import SPEC, write_files
+from tests.task_files import SPEC, write_files
 
 
 def made(

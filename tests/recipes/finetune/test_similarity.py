@@ -16,7 +16,7 @@ from bertwright.checkpoint.convert import convert
 from bertwright.cli.app import run as run_verb
 from bertwright.errors import ConfigError
 from bertwright.tasks.predictions import SimilarityPrediction
-from tests.recipes.task_files import LETTERS, write_model
+from tests.task_files import LETTERS, write_model
 
 Row = dict[str, Any]
 

@@ -11,7 +11,7 @@ import pytest
 from bertwright.errors import BertwrightError, DataError
 from bertwright.nn.finite import NotFinite
 from bertwright.recipes.finetune import training
-from tests.recipes.task_files import learn, write_files
+from tests.task_files import learn, write_files
 
 
 def test_a_seed_that_diverges_is_told_and_the_others_are_kept(

@@ -20,7 +20,7 @@ from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from bertwright.text.framing import ends_of
 from tests.contract.conftest import config_of
-from tests.recipes.sample import build_data, records, train
+from tests.small_runs import build_data, records, train
 
 
 def finished(folder: Path) -> FinishedRun:

@@ -20,7 +20,7 @@ from bertwright.recipes.learned.translation import ReferencePair, Translations
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from tests.contract.conftest import config_of
-from tests.recipes.sample import WORDS, build_data, build_pairs, build_stories, records, train
+from tests.small_runs import WORDS, build_data, build_pairs, build_stories, records, train
 
 
 def finished(folder: Path) -> FinishedRun:

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.inference.model import Model, load
-from tests.inference.test_further_words import fasttext
+from tests.inference.word_vectors.test_further_words import fasttext
 from tests.serve.test_bad_input import check_no
 from tests.serve.test_routes import ask
 
