@@ -35,7 +35,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, *command, program, model, two, train, dev],
         check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env={"PATH": "", "PYTHONPATH": ".", "OMP_NUM_THREADS": "1"},
         timeout=200,
         capture_output=True,
