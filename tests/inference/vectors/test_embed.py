@@ -230,6 +230,16 @@ def test_int8_looks_at_every_token_and_is_judged_by_those_that_are_read(
 
 
 @INT8
+def test_int8_names_the_precision_that_is_faster(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for is_faster in (True, False):
+        monkeypatch.setattr(backend_choice, "bfloat16_is_faster", lambda found=is_faster: found)
+        notes = load(model_folder, device="cpu").embedder(CONFIG, precision="int8").notes
+        assert any("--precision bf16" in note for note in notes) == is_faster
+
+
+@INT8
 def test_int8_takes_what_gelu_gives() -> None:
     """Numbers near zero, and a few columns that are far larger."""
     chance = torch.Generator().manual_seed(0)

@@ -22,7 +22,7 @@ from bertwright.config.vectors import BackendName, VectorPrecision
 from bertwright.errors import ConfigError
 from bertwright.inference.backends.agree import require_agreement
 from bertwright.inference.backends.exported import ExportedBackend, ExportedEncoder
-from bertwright.inference.backends.int8 import make_int8
+from bertwright.inference.backends.int8 import bfloat16_is_faster, make_int8
 from bertwright.inference.backends.packed import PackedBackend, PackedStack, packable
 from bertwright.inference.backends.plain import Backend, PlainBackend
 from bertwright.inference.encode import ModelRunner, Text
@@ -146,6 +146,11 @@ class BackendChoice:
         packed = PackedStack(stack, torch.bfloat16)
         backend = PackedBackend(packed, CPU_BATCH, f"torch {precision}")
         if precision == "int8":
+            if bfloat16_is_faster():
+                self.notes.append(
+                    "int8: this processor multiplies bfloat16 faster (AMX); --precision bf16 gives "
+                    "closer vectors, 1.2 to 1.3 times as fast"
+                )
             # The ranges of the sample are not enough, because a file may begin with lines that are
             # all alike; values of other texts would be clipped.
             broad = [*self.sample, *other_texts(self.runner.tokenizer)]
