@@ -99,7 +99,7 @@ def score_ids(
             "from 1 to below max_length"
         )
     head: Any = runner.learner.objectives["next_token"]
-    if not hasattr(head, "log_probabilities"):
+    if not scores_texts(runner):
         raise DataError(
             f"the head of {runner.name} predicts {head.title}: it scores no text; "
             "expected a model that predicts the next token, such as an n-gram model or a GPT"
@@ -139,6 +139,14 @@ def is_pseudo(runner: ModelRunner) -> bool:
     """
     heads = runner.learner.objectives
     return "masked_lm" in heads and "next_token" not in heads
+
+
+def scores_texts(runner: ModelRunner) -> bool:
+    """Return whether a model gives the probability of texts: it is a masked language model, or its
+    next-token head gives that of single tokens.
+    """
+    heads = dict(runner.learner.objectives.items())
+    return is_pseudo(runner) or hasattr(heads.get("next_token"), "log_probabilities")
 
 
 def windows_of(total: int, length: int, stride: int) -> list[tuple[int, int, int]]:

@@ -5,7 +5,8 @@ the baselines.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from bertwright.report.numbers import (
     spread,
     title,
 )
+from bertwright.report.sentences import sentence
 
 RESULTS, PREDICTIONS, GLUE = "results.json", "dev-predictions.jsonl", "glue.json"
 """The files of results of a fine-tuned run; the last one has those of all tasks of GLUE."""
@@ -58,14 +60,6 @@ class Tested(NamedTuple):
         low, _ = self.ends
         return "yes" if low > self.enough else "perhaps" if low > self.chance else "no"
 
-    def __str__(self) -> str:
-        low, high = self.ends
-        return (
-            f"{self.what} in {self.right:.1%} of {self.cases:,} (95% interval {100 * low:.1f} to "
-            f"{100 * high:.1f}; without training {100 * self.chance:.3g}, enough "
-            f"{100 * self.enough:.3g})"
-        )
-
 
 def wilson(fraction: float, count: int) -> tuple[float, float]:
     """Return the ends of Wilson's 95 % interval of a fraction of `count` independent cases."""
@@ -85,20 +79,36 @@ def verdict_of_tests(tests: Sequence[Tested], longer: str) -> Verdict:
     """
     rank = ("no", "perhaps", "yes")
     ordered = sorted(tests, key=lambda each: (rank.index(each.answer), each.ends[0] - each.enough))
-    figures = "; ".join(map(str, ordered))
     worst, best = ordered[0].answer, ordered[-1].answer
-    if worst == "yes":
-        return Verdict("yes", f"It has learned: {figures}.")
-    if best == "no":
-        return Verdict("no", f"It has learned nothing yet: {figures}. {longer}")
-    of = f", of {len(tests)} tests the worst first" if len(tests) > 1 else ""
-    return Verdict("perhaps", f"It has learned a part{of}: {figures}. {longer}")
+    answer = worst if worst == "yes" or best == "no" else "perhaps"
+    return Verdict(
+        answer, sentence("verdict", "tests", answer=answer, tests=ordered, longer=longer)
+    )
+
+
+class Learned(NamedTuple):
+    """The accuracy of an objective on held-out text, and that without a model."""
+
+    name: str
+    accuracy: float
+    level: float
+    margin: float
+    """The accuracy must exceed the level by this."""
+    ends: tuple[float, float] | None
+    """The 95 % interval of the accuracy, whose lower end must exceed the level; None: unknown."""
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether the objective is learned."""
+        low = self.accuracy if self.ends is None else self.ends[0]
+        return self.accuracy >= self.level + self.margin and low > self.level
 
 
 def pretraining_verdict(
     records: Sequence[Mapping[str, Any]],
     levels: Mapping[str, float] | None = None,
     counts: Mapping[str, int] | None = None,
+    further: Callable[[], tuple[bool, str] | None] = lambda: None,
 ) -> Verdict:
     """Return whether a pre-training run has learned its objectives.
 
@@ -110,42 +120,33 @@ def pretraining_verdict(
             0.5.
         counts: the number of predictions of the validation, by key of a record. If it is known, the
             lower end of the accuracy's interval must be above the level.
+        further: a further test, done if the others are passed: whether it is passed, and its
+            figures in words; None: there is none.
     """
     has_levels, levels = bool(levels), {"next_sentence.accuracy": 0.5} | dict(levels or {})
     held_out = [record for record in records if record.get("split") == "dev"]
     last = (held_out or list(records) or [{}])[-1]
-    has_learned: dict[str, bool] = {}
+    objectives = []
     for key, value in last.items():
         level, accuracy = number(levels.get(key)), number(value)
         if level is not None and accuracy is not None:
             name = key.removesuffix(".accuracy").replace("_", " ").replace(" lm", " LM")
-            margin, within = (0.05 if name == "next sentence" else 0.02), ""
-            lowest = accuracy
-            if count := (counts or {}).get(key):
-                lowest, high = wilson(accuracy, count)
-                within = f"95% interval {100 * lowest:.1f} to {100 * high:.1f}, "
-            shown = f"{name} {accuracy:.1%} right ({within}without a model {level:.1%})"
-            has_learned[shown] = accuracy >= level + margin and lowest > level
-    if not has_learned and (held_out or not has_levels):
+            count = (counts or {}).get(key)
+            ends = wilson(accuracy, count) if count else None
+            margin = 0.05 if name == "next sentence" else 0.02
+            objectives.append(Learned(name, accuracy, level, margin, ends))
+    if not objectives and (held_out or not has_levels):
         return Verdict("unknown", "")  # there are only losses, which have no reference level
+    passed, figures = True, ""
     if not held_out:
-        return Verdict(
-            "unknown",
-            "Whether it has learned is not known: there are no figures on held-out text, which come"
-            " every --validation.every-minutes and at the end (unless --validation.fraction is 0).",
-        )
-    figures = f"on held-out text: {'; '.join(has_learned)}."
-    if all(has_learned.values()):
-        return Verdict("yes", f"It has learned, {figures}")
-    if any(has_learned.values()):
-        longer = "The rest takes longer: train longer (--minutes or --steps)."
-        return Verdict("perhaps", f"It has learned a part, {figures} {longer}")
-    return Verdict(
-        "no",
-        f"It has learned nothing yet, {figures} Train longer (--minutes or --steps); if that "
-        "changes nothing, there is too little text, or something is wrong with it: bertwright data "
-        "check says which.",
-    )
+        answer = "unknown"
+    elif all(each.has_learned for each in objectives):
+        passed, figures = further() or (True, "")
+        answer = "yes" if passed else "perhaps"
+    else:
+        answer = "perhaps" if any(each.has_learned for each in objectives) else "no"
+    said = sentence("verdict", "pretraining", answer=answer, objectives=objectives, further=figures)
+    return Verdict(answer, said)
 
 
 def interval(results: Results, metric: str) -> tuple[float, float] | None:
@@ -214,45 +215,47 @@ def verdict(results: Results) -> Verdict:
     mean = number(results["summary"][metric]["mean"])
     others = baselines(results, metric)
     if mean is None:
-        return Verdict("unknown", "The run has no main metric.")
+        return Verdict("unknown", sentence("verdict", "no_metric"))
     if not others:
-        return Verdict(
-            "unknown",
-            "No baseline was run, so there is nothing to compare with; --baselines runs some.",
-        )
+        return Verdict("unknown", sentence("verdict", "no_baseline"))
     if all(seed["degenerate"] for seed in seeds):
-        return Verdict("no", "No: every seed is degenerate, predicting the same for all examples.")
+        return Verdict("no", sentence("verdict", "all_degenerate"))
     sign = direction(metric)
     name, best = max(others.items(), key=lambda item: sign * item[1])
-    gain = sign * (mean - best)
-    size = f"{abs(100 * gain):.1f} points" if is_fraction(metric) else f"{abs(gain):.3g}"
-    compared = (
-        f"{show(metric, mean)} {title(metric)} against {show(metric, best)} "
-        f"of the best baseline ({baseline_title(name)})"
-    )
     gains = [sign * (seed["metrics"][metric] - best) for seed in seeds]
-    better = sum(seed_gain > 0 for seed_gain in gains)
+    better = [gain > 0 for gain in gains]
+    degenerate = [bool(seed["degenerate"]) for seed in seeds]
+    ends = interval(results, metric)
+    gain = sign * (mean - best)
+    doubt = ""
     if gain <= 0:
-        fallen = sum(seed["degenerate"] for seed in seeds)
-        if fallen and all(
-            seed["degenerate"] or seed_gain > 0
-            for seed, seed_gain in zip(seeds, gains, strict=True)
-        ):
-            of = f"{fallen} of {len(seeds)} seeds are degenerate, the others are better"
-            return Verdict("perhaps", f"Perhaps: {compared}; {of}.")
-        return Verdict("no", f"No: {compared}; {f'{size} worse' if gain else 'no better'}.")
-    between = interval(results, metric)
-    shown = f"95% interval of the saved model ({show_interval(results, metric)})"
-    if better < len(seeds):
-        doubt = f"only {better} of {len(seeds)} seeds are better than the baseline"
-    elif between is None and len(seeds) < 2:
-        doubt = "it is one seed without an interval, which may be luck"
-    elif between is not None and min(sign * (end - best) for end in between) <= 0:
-        doubt = f"the {shown} reaches the baseline"
+        fallen = any(degenerate) and all(map(operator.or_, degenerate, better))
+        answer, doubt = ("perhaps", "degenerate") if fallen else ("no", "")
+    elif not all(better):
+        answer, doubt = "perhaps", "seeds"
+    elif ends is None and len(seeds) < 2:
+        answer, doubt = "perhaps", "one seed"
+    elif ends is not None and min(sign * (end - best) for end in ends) <= 0:
+        answer, doubt = "perhaps", "interval"
     else:
-        whole = f", and so is the whole {shown}" if between else ""
-        return Verdict("yes", f"Yes: {compared}; {size} better. Every seed is better{whole}.")
-    return Verdict("perhaps", f"Perhaps: {compared}; {size} better, but {doubt}.")
+        answer = "yes"
+    said = sentence(
+        "verdict",
+        "beside_baseline",
+        answer=answer,
+        doubt=doubt,
+        metric=metric,
+        mean=mean,
+        baseline=name,
+        best=best,
+        gain=gain,
+        is_fraction=is_fraction(metric),
+        seeds=len(seeds),
+        better=sum(better),
+        degenerate=sum(degenerate),
+        ends=ends,
+    )
+    return Verdict(answer, said)
 
 
 def failed(results: Results) -> bool:
@@ -269,17 +272,11 @@ def next_steps(results: Results) -> str:
     """
     if verdict(results).answer != "no" and not failed(results):
         return ""
-    baseline = "; until then the baseline, which costs nothing"
-    if results.get("fit"):  # without steps
-        training = "--transfer finetune, which trains the encoder too"
-    else:
-        training = (
-            "another --learning-rate (lower where it predicts one thing for all, else higher); "
-            "more --epochs, if the last one was the best"
-        )
-    return (
-        f"{training}; more labelled examples; a model that was pre-trained longer, or on text of "
-        f"this kind{baseline if baselines(results, results['main']) else ''}"
+    return sentence(
+        "verdict",
+        "next_steps",
+        without_steps=bool(results.get("fit")),
+        has_baselines=bool(baselines(results, results["main"])),
     )
 
 
@@ -290,10 +287,10 @@ def falling_loss(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
     """
     losses = _losses(results, records)
     if len(losses) < 2:
-        return "The run was so short that its log has one training loss"
+        return sentence("verdict", "one_loss")
     if losses[-1] > 0.98 * losses[0]:
         return ""
-    return f"The training loss was still falling (from {losses[0]:.3g} to {losses[-1]:.3g})"
+    return sentence("verdict", "falling_loss", first=losses[0], last=losses[-1])
 
 
 def needs_epochs(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
@@ -311,10 +308,7 @@ def needs_epochs(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
     before, last = fmean(losses[-2 * quarter : -quarter]), fmean(losses[-quarter:])
     if last > 0.95 * before:
         return ""
-    return (
-        f"The training loss was still falling at the end (from {before:.3g} to {last:.3g} in the "
-        "last quarter), and the last weights were the best"
-    )
+    return sentence("verdict", "needs_epochs", before=before, last=last)
 
 
 def _losses(results: Results, records: Sequence[Mapping[str, Any]]) -> list[float]:

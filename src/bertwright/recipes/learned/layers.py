@@ -41,22 +41,24 @@ def verdict(run: FinishedRun) -> Verdict:
     """Return whether the language models predict better than the most frequent token, and whether a
     layer tells word senses better than the embeddings do.
     """
-    found = pretraining_verdict(run.records, {"next_token.accuracy": _level(run)})
-    probe = run.once(_probe) if found.answer == "yes" else None
+    level = {"next_token.accuracy": _level(run)}
+    return pretraining_verdict(run.records, level, further=lambda: _senses(run))
+
+
+def _senses(run: FinishedRun) -> tuple[bool, str] | None:
+    """Return whether a layer tells word senses better than the embeddings do, and both accuracies
+    in words; None as `_probe`.
+    """
+    probe = run.once(_probe)
     if probe is None:
-        return found
+        return None
     figures = (
         f"word senses told apart by {probe.name_of_best} {probe.means[probe.best]:.1%} "
         f"± {100 * probe.errors[probe.best]:.1f}, by the embeddings {probe.means[0]:.1%}"
     )
     if probe.tells_senses:
-        return Verdict("yes", f"{found.sentence.rstrip('.')}; {figures}.")
-    return Verdict(
-        "perhaps",
-        f"It has learned a part, {found.sentence.partition(', ')[2].rstrip('.')}; but no layer "
-        f"tells senses clearly better than the embeddings: {figures}. Train longer (--minutes or "
-        "--steps).",
-    )
+        return True, figures
+    return False, f"but no layer tells senses clearly better than the embeddings: {figures}"
 
 
 class Probe(NamedTuple):

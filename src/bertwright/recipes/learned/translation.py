@@ -119,21 +119,22 @@ def verdict(run: FinishedRun) -> Verdict:
     """
     count = len(validation_labels(run.shards, run.config, "labels")) if run.last else 0
     known = run.once(_levels) if run.last else {}
-    by_tokens = pretraining_verdict(run.records, known, {"translation.accuracy": count})
-    if by_tokens.answer != "yes" or writes_trees(run.tokenizer):
-        return by_tokens
-    scores = run.once(evaluated)
+    counts = {"translation.accuracy": count}
+    return pretraining_verdict(run.records, known, counts, lambda: _reads_sources(run))
+
+
+def _reads_sources(run: FinishedRun) -> tuple[bool, str] | None:
+    """Return whether translations depend on their sources, and their chrF in words; None if they
+    are trees, or there is no package to compute it.
+    """
+    scores = None if writes_trees(run.tokenizer) else run.once(evaluated)
     if scores is None:
-        return by_tokens
+        return None
     own, other = (scores[name]["chrf"] for name in (MODEL, OTHERS))
     figures = f"chrF of its translations {own:.1f}, against other references {other:.1f}"
     if own > other + CLEAR:
-        return Verdict("yes", f"{by_tokens.sentence.rstrip('.')}; {figures}.")
-    return Verdict(
-        "perhaps",
-        f"It has learned a part: target tokens, but not yet to read the source ({figures}). Train "
-        "longer (--minutes or --steps).",
-    )
+        return True, figures
+    return False, f"but it does not read the source yet: {figures}"
 
 
 def examine(run: FinishedRun) -> dict[str, Any]:
