@@ -1,6 +1,6 @@
 """Why attention divides by the square root of d_k (Vaswani et al. 2017, section 3.2.1, footnote 4).
 
-    python experiments/attention_scale/run.py --out experiments/road/attention_scale.json
+    python experiments/attention_scale/run.py --out experiments/attention_scale/results.jsonl
 
 Queries and keys with independent components of mean 0 and variance 1 have products of variance
 d_k: the larger d_k, the nearer the softmax comes to one key alone, where its gradient vanishes.
@@ -45,32 +45,18 @@ def measure(d_k: int, scaled: bool, generator: torch.Generator) -> dict[str, flo
 
 
 def main() -> None:
-    """Measure each size both ways and write the table."""
+    """Measure each size both ways; print a line each, and write them to `--out`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path)
     out = parser.parse_args().out
-    table = {
-        str(d_k): {
-            name: measure(d_k, scaled, torch.Generator().manual_seed(SEED))
-            for name, scaled in (("scaled", True), ("unscaled", False))
-        }
-        for d_k in SIZES
-    }
-    content = json.dumps(
-        {
-            "command": "python experiments/attention_scale/run.py --out FILE",
-            "hardware": "CPU; the figures do not depend on its speed",
-            "torch": torch.__version__,
-            "seed": SEED,
-            "keys": KEYS,
-            "queries": QUERIES,
-            "by_d_k": table,
-        },
-        indent=2,
-    )
-    print(content)
+    lines = []
+    for d_k in SIZES:
+        for scaled in (True, False):
+            figures = measure(d_k, scaled, torch.Generator().manual_seed(SEED))
+            lines.append(json.dumps({"d_k": d_k, "scaled": scaled, **figures}))
+            print(lines[-1], flush=True)
     if out is not None:
-        out.write_text(content + "\n")
+        out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ What `--data` holds says what is written:
 
 Trained on the first `--examples` rows, shuffled, and evaluated on the first `--tests` sources (0:
 all). The weights are the last, chosen by nothing. Each run is kept: what is finished is not run
-again. Writes `OUT/bert_generation.json`.
+again. Writes `OUT/results.jsonl`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import argparse
 import csv
 import json
 import random
-import time
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -101,36 +100,38 @@ def main() -> None:
                 words += ["--epochs", options.epochs, "--evaluations-per-epoch", "0.01"]
                 words += ["--keep", "last", "--seed", str(seed), "--max-length", "128"]
                 words += ["--device", "cpu", "--precision", "fp32", "--overwrite"]
-                began = time.monotonic()
                 if run(words):
                     raise SystemExit(f"finetune failed: {words}")
-                (folder / "seconds").write_text(str(time.monotonic() - began))
-            ways = {"greedy": folder / "results.json"}
+            searches = {"greedy": folder / "results.json"}
             if options.beam > 1:
-                ways[f"beam {options.beam}"] = beams = folder / f"beam-{options.beam}.json"
+                searches[f"beam {options.beam}"] = beams = folder / f"beam-{options.beam}.json"
                 if not beams.is_file():
                     words = ["evaluate", "--model", str(folder), "--data", test, "--device", "cpu"]
                     words += ["--beam", str(options.beam), "--precision", "fp32"]
                     if run([*words, "--out", str(beams)]):
                         raise SystemExit(f"evaluate failed: {words}")
             own = found.setdefault(start, {})
-            for how, file_ in ways.items():
+            for how, file_ in searches.items():
                 metrics = json.loads(file_.read_text())["metrics"]
                 for metric in METRICS:
-                    own.setdefault(how, {}).setdefault(metric, []).append(metrics[metric])
-            own.setdefault("seconds", []).append(float((folder / "seconds").read_text()))
+                    scores = own.setdefault(how, {}).setdefault(metric, [])
+                    scores.append(round(metrics[metric], 4))
             facts = {
                 "data": options.data.name,
                 "examples": options.examples,
                 "sources": len(kept),
-                "epochs": options.epochs,
-                "trained": Path(options.model).name,
+                "epochs": int(options.epochs),
             }
-            text = json.dumps({**facts, "runs": found}, indent=1)
-            (out / "bert_generation.json").write_text(text + "\n", encoding="utf-8")
-    for start, own in found.items():
-        for how, metrics in own.items():
-            for metric, values in metrics.items() if how != "seconds" else ():
+            figures = [
+                {**facts, "start": start, "search": how, **metrics}
+                for start, ways in found.items()
+                for how, metrics in ways.items()
+            ]
+            text = "".join(json.dumps(row) + "\n" for row in figures)
+            (out / "results.jsonl").write_text(text, encoding="utf-8")
+    for start, ways in found.items():
+        for how, metrics in ways.items():
+            for metric, values in metrics.items():
                 sd = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
                 print(f"{start:12} {how:7} {metric:8} {100 * fmean(values):.1f}{sd}")
 

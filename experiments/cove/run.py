@@ -11,7 +11,7 @@ tokens); once more with one step alone, as the control: an LSTM that was not tra
 
 `evaluate` trains a linear layer on frozen features of TREC-6, SST-5, 10,000 rows of SST-2 and the
 pairs of SICK (entailment), pooled over a text or pair, some seeds each, and writes the means of the
-test accuracy to OUT/cove.json.
+test accuracy to OUT/results.jsonl.
 """
 
 from __future__ import annotations
@@ -24,13 +24,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertwright.inference.model import load
 from bertwright.scripting import evaluate
 
-FOUND = Path(__file__).with_suffix(".json").name
-"""The file of the figures in OUT; the one beside this file has those of the documentation."""
 FEATURES = {
     "word vectors": ("cove", "embeddings"),
     "word vectors + CoVe": ("cove", "embeddings+last"),
@@ -122,15 +118,16 @@ def main() -> None:
                 f"there is no run {arguments.out / model}: "
                 f"experiments/cove/run.py train --corpus english.txt --out {arguments.out}"
             )
-    found: dict[str, Any] = {"torch": torch.__version__, "finetune": FINETUNE}
+    out = arguments.out
+    rows: list[dict[str, Any]] = []
     for task in arguments.tasks:
-        for seed in range(1, arguments.seeds + 1):
-            for name, (model, layers) in FEATURES.items():
-                own = found.setdefault(task, {}).setdefault(name, {"accuracy": []})
-                out = arguments.out
-                own["accuracy"].append(round(accuracy(task, out / model, layers, seed, out), 4))
-                own["mean"] = round(sum(own["accuracy"]) / len(own["accuracy"]), 4)
-                (arguments.out / FOUND).write_text(json.dumps(found, indent=1) + "\n")
+        for name, (model, layers) in FEATURES.items():
+            seeds = range(1, arguments.seeds + 1)
+            scores = [round(accuracy(task, out / model, layers, n, out), 4) for n in seeds]
+            mean = round(sum(scores) / len(scores), 4)
+            rows.append({"task": task, "features": name, "accuracy": scores, "mean": mean})
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (out / "results.jsonl").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

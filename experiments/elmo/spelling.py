@@ -4,7 +4,7 @@
 
 RUN is an ELMo whose tokenizer keeps capitals; FOLDER holds CoNLL-2003. A linear layer is fitted on
 one layer of the frozen ELMo, on the first `--sentences` of `train.txt`, and evaluated on
-`test.txt`. Writes `elmo_spelling.json`: the accuracy of tags on the words that are not in the
+`test.txt`. Writes `RUNS/results.jsonl`: the accuracy of tags on the words that are not in the
 vocabulary, and on all words, for each layer and both ways of reading.
 """
 
@@ -20,7 +20,6 @@ from bertwright.cli.app import run
 from bertwright.models.elmo.encoder import Elmo
 from bertwright.tasks.predictions import TaggingPrediction
 
-RESULTS = Path(__file__).with_suffix(".json")
 OPTIONS = ["--device", "cpu", "--precision", "fp32", "--overwrite"]
 LAYERS = ("embeddings", "last")
 COLUMNS = {"parts of speech": 2, "named entities": 4}
@@ -43,11 +42,11 @@ def main() -> None:
     given = parser.parse_args()
     given.runs.mkdir(parents=True, exist_ok=True)
     source = given.tagging / "CoNLL-2003"
-    found: dict[str, object] = {"sentences": given.sentences, "options": " ".join(OPTIONS)}
+    rows: list[dict[str, str | float]] = []
     for task, column in COLUMNS.items():
         train = given.runs / f"{column}.conll"
-        rows = read(source / "train.txt", column, given.sentences)
-        lines = ("".join(f"{word} {tag}\n" for word, tag in sentence) for sentence in rows)
+        taught = read(source / "train.txt", column, given.sentences)
+        lines = ("".join(f"{word} {tag}\n" for word, tag in sentence) for sentence in taught)
         train.write_text("\n".join(lines), "utf-8")
         test = read(source / "test.txt", column)
         for spelled in (True, False):
@@ -66,16 +65,19 @@ def main() -> None:
                         for (word, gold), tag in zip(sentence, tags.tags, strict=True):
                             hits[word in vocabulary].append(tag == gold)
                     unknown, every = hits[False], hits[False] + hits[True]
-                    name = f"{task}, {layers}, {'spelled' if spelled else '[UNK]'}"
-                    figures = {
+                    row: dict[str, str | float] = {
+                        "task": task,
+                        "layers": layers,
+                        "read": "spelled" if spelled else "[UNK]",
                         "words": len(every),
                         "unknown": len(unknown),
-                        "accuracy of unknown": round(sum(unknown) / len(unknown), 4),
+                        "accuracy_of_unknown": round(sum(unknown) / len(unknown), 4),
                         "accuracy": round(sum(every) / len(every), 4),
                     }
-                    found[name] = figures
-                    print(name, figures, flush=True)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                    rows.append(row)
+                    print(json.dumps(row), flush=True)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (given.runs / "results.jsonl").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import tempfile
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,7 +109,7 @@ def entity_f1(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]])
     return 2 * right / max(1, sum(len(a) + len(b) for a, b in pairs))
 
 
-def yardstick(model: Any, task: str, train: Sequence[Row], test: Sequence[Row]) -> dict[str, float]:
+def yardstick(model: Any, task: str, train: Sequence[Row], test: Sequence[Row]) -> float:
     """Fit scikit-learn on vectors of the training rows, and evaluate it on test."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
@@ -129,41 +127,32 @@ def yardstick(model: Any, task: str, train: Sequence[Row], test: Sequence[Row]) 
         search = GridSearchCV(pipeline, grid, cv=3, refit=False).fit(x[:some], labels[:some])
         fitted = pipeline.set_params(**search.best_params_).fit(x, labels)
     predicted = fitted.predict(vectors(model, task, test)).tolist()
-    strength = search.best_params_["logisticregression__C"]
     if not of_words:
         right = [guess == row[-1] for guess, row in zip(predicted, test, strict=True)]
-        return {"score": statistics.fmean(right), "C": strength}
+        return statistics.fmean(right)
     tags = iter(predicted)
     by_sentence = [[next(tags) for _ in row[0]] for row in test]
-    return {"score": entity_f1([row[1] for row in test], by_sentence), "C": strength}
+    return entity_f1([row[1] for row in test], by_sentence)
 
 
 def ours(
     folder: str, task: str, train: Sequence[Row], dev: Sequence[Row], test: Sequence[Row]
-) -> dict[str, Any]:
+) -> float:
     """Fine-tune without options, and evaluate on test."""
     kind = "tagging" if task == "conll-2003" else "classification"
-    began = time.monotonic()
     with tempfile.TemporaryDirectory() as out:
         run = bertwright.finetune(
             kind, model=folder, train=train, dev=dev, out=f"{out}/run", progress=False
         )
-        seconds = time.monotonic() - began
         scores = bertwright.evaluate(run.folder, test, intervals=False, progress=False).metrics
-        results = json.loads((Path(out) / "run/results.json").read_text())
-    return {
-        "score": scores["f1" if kind == "tagging" else "accuracy"],
-        "seconds": seconds,
-        "fit": results["fit"],
-        "transfer": results["transfer"],
-        "learning_rate": results["settings"]["learning_rate"],
-    }
+    return scores["f1" if kind == "tagging" else "accuracy"]
 
 
 def summary(scores: Sequence[float]) -> dict[str, float]:
     """Mean and sd in percent."""
     percent = [100 * score for score in scores]
-    return {"mean": statistics.fmean(percent), "sd": statistics.stdev(percent)}
+    mean, sd = statistics.fmean(percent), statistics.stdev(percent)
+    return {"mean": round(mean, 2), "sd": round(sd, 2)}
 
 
 def main() -> None:
@@ -173,11 +162,10 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", required=True, metavar="NAME=FOLDER")
     parser.add_argument("--tasks", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".jsonl"))
     given = parser.parse_args()
-    found: dict[str, Any] = json.loads(given.out.read_text()) if given.out.exists() else {}
-    found |= {"computer": f"{platform.processor() or platform.machine()}, one thread"}
-    rows = found.setdefault("rows", [])
+    lines = given.out.read_text("utf-8").splitlines() if given.out.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
     for each in given.models:
         name, _, folder = each.partition("=")
         model = bertwright.load(folder)
@@ -185,7 +173,7 @@ def main() -> None:
             if any(row["model"] == name and row["task"] == task for row in rows):
                 continue
             examples, test = read(task, given.data)
-            sides: dict[str, list[dict[str, Any]]] = {"ours": [], "scikit-learn": []}
+            sides: dict[str, list[float]] = {"ours": [], "scikit-learn": []}
             for seed in range(1, given.seeds + 1):
                 order = np.random.default_rng(seed).permutation(len(examples))
                 size = SIZES[task]
@@ -193,14 +181,12 @@ def main() -> None:
                 dev = [examples[n] for n in order[size : size + DEV]]
                 sides["ours"].append(ours(folder, task, train, dev, test))
                 sides["scikit-learn"].append(yardstick(model, task, train, test))
-                print(name, task, seed, *(side[-1]["score"] for side in sides.values()), flush=True)
-            row = {"model": name, "task": task, "train": SIZES[task], "test": len(test)}
-            row |= {s: summary([e["score"] for e in own]) for s, own in sides.items()}
-            row["difference"] = row["ours"]["mean"] - row["scikit-learn"]["mean"]
-            row["met"] = row["difference"] >= -row["scikit-learn"]["sd"]
-            rows.append(row | {"seeds": sides})
-            given.out.write_text(json.dumps(found, indent=1) + "\n")
-            print(json.dumps({k: v for k, v in row.items() if k != "seeds"}), flush=True)
+                print(name, task, seed, *(side[-1] for side in sides.values()), flush=True)
+            for side, scores in sides.items():
+                row = {"model": name, "task": task, "by": side, **summary(scores)}
+                rows.append({**row, "scores": [round(score, 4) for score in scores]})
+                print(json.dumps(rows[-1]), flush=True)
+            given.out.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Pre-training in vision, the idea that BERT brought to text: a CNN that has learned five digits
 learns the other five from a few labelled images.
 
-    python experiments/images/run.py [--seeds 10] [--first-seed 1] [--steps 60] [--out ...json]
+    python experiments/images/run.py [--seeds 10] [--first-seed 1] [--steps 60] [--out FILE]
 
 Images are scikit-learn's digits (1,797 of 8 x 8, bundled with it). Each seed draws which five
 classes are pre-trained on, with all their images; of the other five, half of the images are for
@@ -140,20 +140,23 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results.jsonl"))
     given = parser.parse_args()
     torch.set_num_threads(1)
     seeds = range(given.first_seed, given.first_seed + given.seeds)
     runs = [accuracies(seed, given.steps) for seed in seeds]
-    found: dict[str, Any] = {"torch": torch.__version__, "steps": given.steps}
-    found |= {"seeds": list(seeds), "examples": EXAMPLES, "accuracy": {}}
+    rows: list[dict[str, Any]] = []
     tables = {way: np.array([run[way] for run in runs]) for way in WAYS}
     for way, table in tables.items():
         gain = table - tables["from scratch"]
-        rows = {"mean": table.mean(0), "sd": _sd(table), "gain": gain.mean(0), "gain_sd": _sd(gain)}
-        found["accuracy"][way] = {name: row.round(4).tolist() for name, row in rows.items()}
-        print(way, found["accuracy"][way])
-    given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        means, gains = table.mean(0).round(4), gain.mean(0).round(4)
+        spreads, gain_spreads = _sd(table).round(4), _sd(gain).round(4)
+        for column, count in enumerate(EXAMPLES):
+            row = {"way": way, "examples": count, "mean": float(means[column])}
+            row |= {"sd": float(spreads[column]), "gain": float(gains[column])}
+            rows.append(row | {"gain_sd": float(gain_spreads[column])})
+            print(json.dumps(rows[-1]))
+    given.out.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

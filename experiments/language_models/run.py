@@ -5,7 +5,7 @@
 The neural models read 2 M tokens each, an epoch's first part; the n-gram model counts the whole
 text, and once more only documents of some 2 M tokens, if `--few SHARDS` has them. A run that is
 there is not made again. Evaluated on TEXTs and mixed in equal parts with the n-gram model; results
-go to `language_models.json`.
+go to `RUNS/results.jsonl`, a line a model and text.
 """
 
 from __future__ import annotations
@@ -14,15 +14,11 @@ import argparse
 import contextlib
 import io
 import json
-import platform
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertwright.cli.app import run
 
-RESULTS = Path(__file__).with_suffix(".json")
 STEPS = 500
 NEURAL = (
     f"--steps {STEPS} --batch.tokens 4096 --sequence-length 128 --validation.every-steps 100000 "
@@ -59,12 +55,7 @@ def main() -> None:
     parser.add_argument("--runs", required=True, type=Path)
     parser.add_argument("--texts", required=True, nargs="+", type=Path)
     given = parser.parse_args()
-    found: dict[str, Any] = {
-        "torch": torch.__version__,
-        "processor": platform.processor() or platform.machine(),
-        "threads": torch.get_num_threads(),
-        "models": {},
-    }
+    rows: list[dict[str, Any]] = []
     counted = given.runs / "n-gram"
     for name, (model, options) in MODELS.items():
         folder = given.runs / name.replace(", ", "-")
@@ -74,17 +65,18 @@ def main() -> None:
         if not (folder / "checkpoints" / "latest").exists():
             words = ["pretrain", "--model", model, "--data", data, "--out", folder, *options]
             assert run([str(word) for word in words]) == 0
-        row: dict[str, Any] = {"options": " ".join(options)}
         lines = [json.loads(x) for x in (folder / "metrics.jsonl").read_text().splitlines()]
-        row["seconds"] = lines[-1].get("seconds")
         for text in given.texts:
-            row[text.name] = said("perplexity", text, "--model", folder, "--json")
+            facts = {"model": name, "seconds": lines[-1].get("seconds"), "text": text.name}
+            alone = said("perplexity", text, "--model", folder, "--json")
+            rows.append({**facts, "mixed": False, **alone})
             if name not in COUNTS:
                 both = ["--model", folder, "--model", counted]
-                row[f"{text.name}, mixed"] = said("perplexity", text, *both, "--json")
-        found["models"][name] = row
-        print(name, json.dumps(row), flush=True)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                mixed = said("perplexity", text, *both, "--json")
+                rows.append({**facts, "mixed": True, **mixed})
+        content = "".join(json.dumps(row) + "\n" for row in rows)
+        (given.runs / "results.jsonl").write_text(content, encoding="utf-8")
+    print(content, end="")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python experiments/memory_network/run.py --runs FOLDER [--tasks one-fact ...]
 
 10,000 stories a task, of which a tenth is held out; 15 epochs, or 5 without a softmax and then 10
-with one; seed 1. A run that is there is not made again. Writes `memory_network.json`.
+with one; seed 1. A run that is there is not made again. Writes `RUNS/results.jsonl`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 from bertwright.cli.app import run
 from bertwright.models.memory_network.generate import TASKS
 
-RESULTS = Path(__file__).with_suffix(".json")
 OPTIONS = (
     "--batch.tokens 2048 --optimizer.learning-rate 5e-3 --validation.fraction 0.1 "
     "--validation.every-steps 1000000 --precision fp32 --device cpu"
@@ -62,7 +61,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     given = parser.parse_args()
     given.runs.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Any] = {"options": OPTIONS, "seed": 1, "held_out_accuracy": {}}
+    rows: list[dict[str, Any]] = []
     for task in given.tasks:
         shards = stories(task, given.runs)
         for hops in (1, 2, 3):
@@ -74,10 +73,11 @@ def main() -> None:
             train(linear, shards, *new, "--epochs", 5, "--architecture.no-softmax")
             more = "--epochs", 10, "--architecture.softmax"
             train(begun, shards, "--init", linear, *more)
-            own = found["held_out_accuracy"].setdefault(task, {})
-            own[str(hops)] = {"softmax": accuracy(plain), "linear start": accuracy(begun)}
-        print(task, json.dumps(own), flush=True)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            both = {"softmax": accuracy(plain), "linear_start": accuracy(begun)}
+            rows.append({"task": task, "hops": hops, **both})
+            print(json.dumps(rows[-1]), flush=True)
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (given.runs / "results.jsonl").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

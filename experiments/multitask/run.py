@@ -8,7 +8,7 @@ UD-EWT, CoNLL-2000 and CoNLL-2003, columns in train.txt and dev.txt or test.txt.
 first `--sentences` of its training file, and as many passes over them alone as together; it is
 evaluated once, after the last, on the first 500 sentences of dev (chunks: of test), without those
 that have a tag which these sentences of training lack. A run that is there is not made again.
-Writes `multitask.json`: the metric of each seed, mean and sd.
+Writes `RUNS/results.jsonl`: the metric of each seed, mean and sd.
 """
 
 from __future__ import annotations
@@ -19,11 +19,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import torch
-
 from bertwright.cli.app import run
 
-RESULTS = Path(__file__).with_suffix(".json")
 TASKS = {
     "pos": ("UD-EWT", "dev.txt", "2", "accuracy"),
     "chunks": ("CoNLL-2000", "test.txt", "3", "f1"),
@@ -79,7 +76,7 @@ def main() -> None:
     if not (encoder / "checkpoints" / "latest").exists():
         words = ["pretrain", "--model", "bert-tiny", "--data", given.data, "--out", encoder]
         bertwright(*words, "--batch.tokens", 4096, "--steps", given.steps)
-    found: dict[str, Any] = {"torch": torch.__version__, "steps": given.steps, "sentences": {}}
+    rows: list[dict[str, Any]] = []
     for sentences in given.sentences:
         options = ["--model", encoder, "--epochs", PASSES[sentences], "--seeds", given.seeds]
         options += ["--batch-size", 16]
@@ -101,16 +98,17 @@ def main() -> None:
             tasks = given.runs / "tasks.toml"
             tasks.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
             bertwright("finetune", "multitask", "--tasks", tasks, "--out", together, *options)
-        rows: dict[str, Any] = {}
         for task, (*_, metric) in TASKS.items():
             ways = seeds_of(runs[task], metric), seeds_of(together, metric, task)
             for way, scores in zip(("alone", "together"), ways, strict=True):
                 spread = stdev(scores) if len(scores) > 1 else 0.0
-                row = {"mean": round(mean(scores), 4), "sd": round(spread, 4), metric: scores}
-                rows.setdefault(task, {})[way] = row
-        found["sentences"][sentences] = {"passes": PASSES[sentences], **rows}
-        print(sentences, json.dumps(rows), flush=True)
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                row = {"sentences": sentences, "passes": PASSES[sentences], "task": task}
+                row |= {"way": way, "metric": metric, "mean": round(mean(scores), 4)}
+                row |= {"sd": round(spread, 4), "seeds": [round(score, 4) for score in scores]}
+                rows.append(row)
+                print(json.dumps(row), flush=True)
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (given.runs / "results.jsonl").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

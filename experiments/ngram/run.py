@@ -1,8 +1,9 @@
 """Perplexity of n-gram models against their order and smoothing, with time and memory.
 
-    python experiments/ngram/run.py SHARDS TEXT... [--orders 5] [--out experiments/road/ngram.json]
+    python experiments/ngram/run.py SHARDS TEXT... [--orders 5] [--out FILE]
 
 One count of the documents that are not held out serves all orders; TEXT are further test texts.
+Writes a JSON line for each model and text to FILE, and prints what counting took.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def main() -> None:
     parser.add_argument("texts", nargs="*", type=Path)
     parser.add_argument("--orders", type=int, default=5)
     parser.add_argument("--memory-mb", type=int, default=512)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results.jsonl"))
     options = parser.parse_args()
     shards = open_shards(options.shards, verify=False)
     tokenizer = load_tokenizer(shards.tokenizer_folder)
@@ -74,15 +75,14 @@ def main() -> None:
         counts = count_ngrams(
             shards, documents, options.orders, Path(folder), options.memory_mb << 20
         )
-        result: dict[str, Any] = {
-            "shards": options.shards,
+        counting = {
             "tokens": int(counts[0].counts.sum()),
-            "vocabulary": shards.vocab_size,
             "ngrams": [len(each.keys) for each in counts],
-            "counting_seconds": round(time.monotonic() - began, 1),
-            "counting_peak_gb": round(peak_gb(), 2),
-            "models": [],
+            "seconds": round(time.monotonic() - began, 1),
+            "peak_gb": round(peak_gb(), 2),
         }
+        print(json.dumps(counting), flush=True)
+        rows: list[dict[str, Any]] = []
         kinds: list[tuple[str, float | None, list[int]]] = [
             ("kneser-ney", None, [0]),
             ("kneser-ney, pruned 0 0 1", None, [0, 0, 1]),
@@ -102,7 +102,7 @@ def main() -> None:
                 head.set_tables(tables)
                 learner = Learner(NgramContext(config), {"next_token": head}).eval()
                 runner = ModelRunner(learner, tokenizer, torch.device("cpu"), 1 << 16, name)
-                row: dict[str, Any] = {
+                facts = {
                     "order": order,
                     "smoothing": name,
                     "ngrams": sum(len(table.keys) for table in tables),
@@ -114,15 +114,18 @@ def main() -> None:
                     scores = score_ids(runner, texts)
                     seconds = time.monotonic() - began
                     logs = np.concatenate([each.log_probabilities for each in scores])
-                    row[test] = {
+                    row = {
+                        **facts,
+                        "text": test,
                         "perplexity": round(float(np.exp(-logs.mean())), 2),
                         "tokens": len(logs),
                         "tokens_per_second": round(len(logs) / seconds),
                     }
-                result["models"].append(row)
-                result["peak_gb"] = round(peak_gb(), 2)
-                print(json.dumps(row), flush=True)
-                options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+                    rows.append(row)
+                    print(json.dumps(row), flush=True)
+                text = "".join(json.dumps(row) + "\n" for row in rows)
+                options.out.write_text(text, encoding="utf-8")
+    print(json.dumps({"peak_gb": round(peak_gb(), 2)}))
 
 
 if __name__ == "__main__":

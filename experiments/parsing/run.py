@@ -2,9 +2,9 @@
 a pre-trained BERT beside one of random weights.
 
     python experiments/parsing/run.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
-        --minutes 30 --out parsing.json
+        --minutes 30 --out results.jsonl
     python experiments/parsing/run.py --train CRAFT/train --dev CRAFT/dev --work runs/parsing \\
-        --encoder runs/bert --steps 4761 --out parsing.json
+        --encoder runs/bert --steps 4761 --out results.jsonl
 
 With an encoder, evaluated on the sentences of at most as many tokens a side as those trained on: a
 BERT of random weights reads no more.
@@ -18,7 +18,6 @@ import argparse
 import contextlib
 import io
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.text.treebank.trees import MOST_WORDS, linearize, read_trees
 
 LENGTH = 128
+SCORES = "f1", "precision", "recall", "exact", "well_formed"
 TRANSFORMER = ["--model", "transformer-small", "--architecture.num-hidden-layers", "2",
                "--architecture.hidden-dropout-prob", "0.1"]  # fmt: skip
 BERT2RND = ["--model", "bert2rnd", "--architecture.num-decoder-layers", "2"]
@@ -87,7 +87,9 @@ def main() -> None:
     given = parser.parse_args()
     length = ["--steps", given.steps] if given.steps else ["--minutes", given.minutes]
     given.work.mkdir(parents=True, exist_ok=True)
-    found = json.loads(given.out.read_text()) if given.out.exists() else {}
+    lines = given.out.read_text().splitlines() if given.out.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    evaluated = f"at most {LENGTH} tokens" if given.encoder else "all"
     for name, data, options, model_options in parsers(given):
         shards, model = given.work / f"shards-{data}", given.work / name
         trees = ["data", "trees", given.train, *options]
@@ -96,27 +98,24 @@ def main() -> None:
         training = ["pretrain", *model_options, *TRAINING, *length]
         if not model.exists():
             assert run([*training, "--data", str(shards), "--out", str(model)]) == 0
-        lines = (model / "metrics.jsonl").read_text().splitlines()
-        last = [each for each in map(json.loads, lines) if "step" in each][-1]
-        found[name] = {
-            "commands": [" ".join(map(str, trees)), " ".join(training)],
+        log = (model / "metrics.jsonl").read_text().splitlines()
+        last = [each for each in map(json.loads, log) if "step" in each][-1]
+        trained = {
             "steps": last["step"],
             "held_out_loss": round(last["loss"], 3),
             "held_out_accuracy": round(last["translation.accuracy"], 3),
-            **found.get(name, {}),
         }
-        for beam in given.beams:
-            if f"beam {beam}" in found[name]:
+        for beam in map(int, given.beams):
+            facts = {"model": name, "evaluated": evaluated, "beam": beam}
+            if any(facts.items() <= row.items() for row in rows):
                 continue
-            began = time.monotonic()
             dev = as_short(given.dev, shards) if given.encoder else given.dev
-            words = ["parse", "--model", str(model), "--reference", dev, "--beam", beam]
+            words = ["parse", "--model", str(model), "--reference", dev, "--beam", str(beam)]
             figures = printed(words)
-            seconds = time.monotonic() - began
-            figures["sentences_a_second"] = round(figures["sentences"] / seconds, 1)
-            found[name][f"beam {beam}"] = figures
-            print(name, beam, figures, flush=True)
-            given.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+            scores = {name: round(figures[name], 4) for name in SCORES}
+            rows.append({**facts, **trained, "sentences": figures["sentences"], **scores})
+            print(json.dumps(rows[-1]), flush=True)
+            given.out.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 6,000 made-up pairs of 2 to 9 words out of 80: the target is the source from its end, each word the
 next one of the list. E 48, H 96, one layer, 150 steps of 1,024 tokens, seed 1. Of 400 other
-sources, how many are translated without a mistake, by their length; written to `reversal.json`.
+sources, how many are translated without a mistake, by their length; written to `OUT/results.jsonl`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 from bertwright.inference.model import load
 
-FOUND = Path(__file__).with_suffix(".json")
 WORDS = [a + b for a in "bdfgklmnprstvwyz" for b in "aeiou"]
 OPTIONS = (
     "--model seq2seq-small --architecture.embedding-size 48 --architecture.hidden-size 96 "
@@ -56,7 +55,7 @@ def main() -> None:
     bertwright("tokenizer", "train", *files, *words, "--out", out / "words")
     shards = out / "shards"
     bertwright("data", "build", *files, "--parallel", "--tokenizer", out / "words", "--out", shards)
-    found: dict[str, Any] = {"options": OPTIONS}
+    rows: list[dict[str, Any]] = []
     test = pairs(400, 2)
     for kind in ("multiplicative", "additive", "none"):
         where = "--data", shards, "--out", out / kind, "--architecture.attention", kind
@@ -67,8 +66,9 @@ def main() -> None:
             right.setdefault(len(target.split()), []).append(each.text == target)
         by = {length: round(sum(r) / len(r), 3) for length, r in sorted(right.items())}
         mean = sum(map(sum, right.values())) / len(test)
-        found[kind] = {"right": round(mean, 3), "by_words": by}
-        FOUND.write_text(json.dumps(found, indent=1) + "\n")
+        rows.append({"attention": kind, "right": round(mean, 3), "by_words": by})
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (out / "results.jsonl").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Tags of words that training never saw, by what stands in for them.
 
-    python experiments/unknown_words/run.py TAGGING_FOLDER FASTTEXT_RUN [--out ...json]
+    python experiments/unknown_words/run.py TAGGING_FOLDER FASTTEXT_RUN [--column 1] [--out FILE]
 
 A window tagger (two words to each side, one tanh layer) on the first sentences of `train.txt`,
 evaluated on `test.txt`. The folder has CoNLL columns: the word, and its tag in `--column`.
+Adds a JSON line for each vector of unknown words to FILE.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=3000)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results.jsonl"))
     options = parser.parse_args()
     train = read(options.folder / "train.txt", options.column, options.sentences)
     test = read(options.folder / "test.txt", options.column, 10**9)
@@ -68,7 +69,6 @@ def main() -> None:
         if found is not None:
             of_ngrams[row] = found
             of_table[row] = found if table.spelling(word) else 0
-    results: dict[str, dict[str, float]] = {}
 
     def spell(trick: str, word: str) -> str:
         rare = counts[word] < 2
@@ -130,28 +130,29 @@ def main() -> None:
         "pre-trained vectors, none where there is none": of_table,
         "pre-trained vectors, by n-grams where there is none": of_ngrams,
     }
+    words = [word for sentence in test for word, _ in sentence]
+    unknown = [word for word in words if not counts[word]]
+    facts = {
+        "data": f"{options.folder.name}, column {options.column}",
+        "sentences": len(train),
+        "seeds": options.seeds,
+        "words": len(words),
+        "unknown_words": len(unknown),
+        "without_vector": sum(table.spelling(word) is None for word in unknown),
+    }
     for trick, fixed in tricks.items():
         found = np.array([evaluate(trick, fixed, seed) for seed in range(1, options.seeds + 1)])
         means, spread = found.mean(0), found.std(0, ddof=1)
-        results[trick] = {
+        figures = {
+            **facts,
+            "vector": trick,
             "unknown_accuracy": round(float(means[0]), 4),
             "unknown_std": round(float(spread[0]), 4),
             "accuracy": round(float(means[1]), 4),
         }
-        print(trick, results[trick], flush=True)
-    words = [word for sentence in test for word, _ in sentence]
-    summary = {
-        "data": options.folder.name,
-        "sentences": len(train),
-        "seeds": options.seeds,
-        "test_words": len(words),
-        "unknown_words": sum(not counts[word] for word in words),
-        "without_pretrained_vector": sum(
-            not counts[word] and table.spelling(word) is None for word in words
-        ),
-        "tricks": results,
-    }
-    options.out.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        print(json.dumps(figures), flush=True)
+        with options.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(figures) + "\n")
 
 
 if __name__ == "__main__":

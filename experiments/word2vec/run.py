@@ -1,9 +1,10 @@
 """Word vectors of ours beside gensim's, at equal settings on the same text: quality and speed.
 
-    python experiments/word2vec/run.py --data SHARDS --tests FOLDER --runs FOLDER --systems cbow --seeds 1,2
+    python experiments/word2vec/run.py --data SHARDS --tests FOLDER --runs FOLDER \\
+        --systems cbow --seeds 1,2
 
 Each system is trained by both, one after the other, and evaluated by the same code on the files of
-FOLDER; results are added to `word_vectors.json` in the folder of runs. Seconds are of the training
+FOLDER; a JSON line each is added to `results.jsonl` in the folder of runs. Seconds are of training
 alone; processor seconds are of all threads, so that other work on the computer disturbs them
 little. gensim has no GloVe; it is run alone.
 """
@@ -29,8 +30,6 @@ from bertwright.models.word_vectors.corpus import chunks, count_words
 from bertwright.recipes.pretrain import pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
-RESULTS = Path(__file__).with_suffix(".json").name
-"""The file of the figures in `--runs`; the one beside this file has those of the documentation."""
 FILES = ("EN-WS-353-ALL", "EN-SIMLEX-999", "EN-MEN-TR-3k", "EN-RG-65", "questions-words")
 SIZES: dict[str, Any] = {"width": 100, "window": 5, "negative": 5, "epochs": 3, "workers": 2}
 RATES = {"skip-gram": 0.025, "cbow": 0.05, "fasttext": 0.05}
@@ -140,10 +139,10 @@ def main() -> None:
                     "covered": {f: r.covered for f, r in found.items()},
                 }
                 print(json.dumps(row), flush=True)
-                results = Path(given.runs) / RESULTS
-                kept = json.loads(results.read_text()) if results.exists() else []
+                results = Path(given.runs) / "results.jsonl"
                 results.parent.mkdir(parents=True, exist_ok=True)
-                results.write_text(json.dumps([*kept, row], indent=1) + "\n")
+                with results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -45,17 +45,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 def test_the_script_writes_its_results(
     wide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts, trees, out = tmp_path / "texts.txt", tmp_path / "a.mrg", tmp_path / "results.json"
+    texts, trees, out = tmp_path / "texts.txt", tmp_path / "a.mrg", tmp_path / "results.jsonl"
     texts.write_text("the cat\n\na dog runs.\nnot this\n", "utf-8")
     trees.write_text(TREES * 20, "utf-8")
     words = ["--model", wide, "--corpus", texts, "--treebank", trees, "--limit", 2, "--out", out]
     monkeypatch.setattr(sys, "argv", ["run.py", *map(str, words)])
     run.main()
-    found = json.loads(out.read_text("utf-8"))["trained"]
-    assert found["heads"]["texts"] == 2
-    assert found["syntax"]["sentences"] == 2
-    assert found["syntax"]["relations"]["all"]["count"] == 8
-    assert found["coreference"]["count"] == 40
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    heads = {(row["layer"], row["head"]) for row in rows if "entropy" in row}
+    assert len(heads) == CONFIG.num_hidden_layers * CONFIG.num_attention_heads
+    assert [row["count"] for row in rows if row.get("relation") == "all"] == [8]
+    assert [row["count"] for row in rows if row.get("coreference")] == [40]
 
 
 def test_attention_between_words() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -54,16 +55,14 @@ def test_the_experiment_runs(
         sentence = f"{WORDS[1]} {columns}\n{WORDS[2]} {other}\n\n"
         for name in ("train", "dev", "test"):
             (tmp_path / folder / f"{name}.txt").write_text(20 * sentence)
-    monkeypatch.setattr(multitask, "RESULTS", tmp_path / "results.json")
     monkeypatch.setattr(multitask, "PASSES", {8: 1})
     words = ["--data", shards, "--tagging", tmp_path, "--runs", tmp_path / "runs"]
     words += ["--steps", 1, "--sentences", 8, "--seeds", 2]
     monkeypatch.setattr(sys, "argv", ["multitask.py", *map(str, words)])
     multitask.main()
-    found = json.loads((tmp_path / "results.json").read_text())["sentences"]["8"]
-    for task in ("pos", "chunks", "entities"):
-        for way in ("alone", "together"):
-            row = found[task][way]
-            scores = row["accuracy" if task == "pos" else "f1"]
-            assert len(scores) == 2
-            assert row["mean"] == pytest.approx(sum(scores) / 2, abs=1e-4)
+    lines = (tmp_path / "runs/results.jsonl").read_text().splitlines()
+    rows = {(row["task"], row["way"]): row for row in map(json.loads, lines)}
+    assert set(rows) == set(product(("pos", "chunks", "entities"), ("alone", "together")))
+    for row in rows.values():
+        assert len(row["seeds"]) == 2
+        assert row["mean"] == pytest.approx(sum(row["seeds"]) / 2, abs=1e-4)
