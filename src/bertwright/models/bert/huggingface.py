@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -78,13 +78,6 @@ _WRITTEN_ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_tanh": "gelu_new",
 }
-_REQUIRED = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-)
 # Keys that change what a BERT computes, and the values for which our BERT computes the same.
 _HELD: dict[str, tuple[Any, ...]] = {
     "position_embedding_type": ("absolute", None),
@@ -184,6 +177,16 @@ class BertLayout(Layout[BertConfig]):
     unread: ClassVar[tuple[str, ...]] = ()
     """The beginnings of the names of tensors of the encoder that may be ignored too."""
 
+    keys: ClassVar[Mapping[str, str] | None] = None
+    """The keys of `config.json` with our fields that they set; None: each field is a key."""
+    required: ClassVar[Collection[str]] = (
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+    )
+    """The keys that every `config.json` must have."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """The values of transformers for keys that a `config.json` does not state, if ours differ."""
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = _HELD
@@ -205,28 +208,39 @@ class BertLayout(Layout[BertConfig]):
     is that of the layers; before the scores of spans there is none."""
 
     def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
-        """Return the configuration in a `config.json`, or in a file of another name with its keys.
-
-        Args:
-            content: the content of the file.
-            path: the path of the file, for messages.
+        """Return the configuration in a `config.json`, or in a file of another name with its
+        keys.
         """
         content = {**self.defaults, **content}
-        check_settings(content, path, self.title, self.held, _REQUIRED)
-        given = {key: content[key] for key in to_dict(self.config()) if key in content}
-        act = activation_of(given.get("hidden_act", "gelu"), path)
-        return super().read_config({**given, "hidden_act": act}, path)
+        check_settings(content, path, self.title, self.held, self.required)
+        given = {ours: content[key] for key, ours in self.fields().items() if key in content}
+        if "hidden_act" in given:
+            given["hidden_act"] = activation_of(given["hidden_act"], path)
+        return super().read_config({**given, **self.derived_fields(content, path)}, path)
+
+    def fields(self) -> Mapping[str, str]:
+        """Return the keys of `config.json` with the fields that they set."""
+        if self.keys is not None:
+            return self.keys
+        return {field.name: field.name for field in fields(self.config)}
+
+    def derived_fields(self, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        """Return the fields that no single key sets; `content` has the required keys and the
+        defaults.
+        """
+        return {}
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
-        """Return the `config.json` of a BERT with these pre-training heads, as transformers writes
-        it."""
-        sizes = to_dict(config)
+        """Return the `config.json` of a model with these pre-training heads, as transformers writes
+        it.
+        """
+        values = to_dict(config)
+        values["hidden_act"] = _WRITTEN_ACTIVATIONS[config.hidden_act]
         unwritten = {*self.unwritten, *(["pooler"] if config.pooler else [])}
         return {
             "architectures": [self.classes + self.architectures[objectives]],
             "model_type": self.model_type,
-            **{key: value for key, value in sizes.items() if key not in unwritten},
-            "hidden_act": _WRITTEN_ACTIVATIONS[config.hidden_act],
+            **{key: values[ours] for key, ours in self.fields().items() if ours not in unwritten},
             **self.constants,
         }
 

@@ -15,33 +15,15 @@ Task heads have BERT's names; those of texts and of multiple choice read the poo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from bertwright.config.values import to_dict
-from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.models.bert.huggingface import EMBEDDINGS, BertLayout, Names
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.system import BERT
 from bertwright.models.catalogue import MODELS
-from bertwright.models.layout import Layout
 from bertwright.models.system import System
-from bertwright.storage.model_folder import check_settings
-
-_KEYS = {
-    "vocab_size": "vocab_size",
-    "dim": "hidden_size",
-    "n_layers": "num_hidden_layers",
-    "n_heads": "num_attention_heads",
-    "hidden_dim": "intermediate_size",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "max_position_embeddings": "max_position_embeddings",
-    "initializer_range": "initializer_range",
-}
-_REQUIRED = ("vocab_size", "dim", "n_layers", "n_heads", "hidden_dim")
 
 
 class DistilBert(Bert):
@@ -86,6 +68,23 @@ class DistilBertLayout(BertLayout):
         "multiple-choice": "seq_classif_dropout",
         "span": "qa_dropout",
     }
+    keys: ClassVar[Mapping[str, str]] = {
+        "vocab_size": "vocab_size",
+        "dim": "hidden_size",
+        "n_layers": "num_hidden_layers",
+        "n_heads": "num_attention_heads",
+        "hidden_dim": "intermediate_size",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+        "max_position_embeddings": "max_position_embeddings",
+        "initializer_range": "initializer_range",
+    }
+    required: ClassVar[Collection[str]] = ("vocab_size", "dim", "n_layers", "n_heads", "hidden_dim")
+    constants: ClassVar[Mapping[str, Any]] = {
+        "activation": "gelu",
+        "sinusoidal_pos_embds": False,  # the positions are stored, whatever they were
+        "tie_word_embeddings": True,
+    }
     held: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "activation": ("gelu",),
         "tie_word_embeddings": (True, None),
@@ -93,22 +92,6 @@ class DistilBertLayout(BertLayout):
         "pruned_heads": ({}, None),
         "quantization_config": (None,),
     }
-
-    def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
-        check_settings(content, path, self.title, self.held, _REQUIRED)
-        given = {ours: content[theirs] for theirs, ours in _KEYS.items() if theirs in content}
-        return Layout.read_config(self, given, path)
-
-    def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
-        sizes = to_dict(config)
-        return {
-            "architectures": super().write_config(config, objectives)["architectures"],
-            "model_type": self.model_type,
-            **{theirs: sizes[ours] for theirs, ours in _KEYS.items()},
-            "activation": "gelu",
-            "sinusoidal_pos_embds": False,  # the positions are stored, whatever they were
-            "tie_word_embeddings": True,
-        }
 
 
 DISTILBERT = System(

@@ -19,36 +19,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from bertwright.config.task import TaskConfig
-from bertwright.config.values import to_dict
 from bertwright.errors import DataError
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.huggingface import BertLayout, Names, expand
-from bertwright.models.layout import Layout
 from bertwright.models.modernbert.config import ModernBertConfig
-from bertwright.storage.model_folder import check_settings, wrong
+from bertwright.storage.model_folder import wrong
 from bertwright.storage.tensor_names import ParameterMapping, Parts
 
-_KEYS = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "hidden_size",
-    "num_hidden_layers": "num_hidden_layers",
-    "num_attention_heads": "num_attention_heads",
-    "intermediate_size": "intermediate_size",
-    "max_position_embeddings": "max_position_embeddings",
-    "embedding_dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "norm_eps": "layer_norm_eps",
-    "initializer_range": "initializer_range",
-    "local_attention": "local_attention",
-    "classifier_pooling": "classifier_pooling",
-}
-_REQUIRED = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-)
 _THETAS = {
     "full_attention": ("global_rope_theta", 160000.0),
     "sliding_attention": ("local_rope_theta", 10000.0),
@@ -94,6 +71,20 @@ class ModernBertLayout(BertLayout):
     unread: ClassVar[tuple[str, ...]] = ("model.pooler.",)  # a classifier may have one unused
     bare: ClassVar[tuple[str, ...]] = ("embeddings.", "layers.", "final_norm.")
     heads: ClassVar[tuple[str, ...]] = ("head.", "decoder.", "classifier.")
+    keys: ClassVar[Mapping[str, str]] = {
+        "vocab_size": "vocab_size",
+        "hidden_size": "hidden_size",
+        "num_hidden_layers": "num_hidden_layers",
+        "num_attention_heads": "num_attention_heads",
+        "intermediate_size": "intermediate_size",
+        "max_position_embeddings": "max_position_embeddings",
+        "embedding_dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+        "norm_eps": "layer_norm_eps",
+        "initializer_range": "initializer_range",
+        "local_attention": "local_attention",
+        "classifier_pooling": "classifier_pooling",
+    }
     defaults: ClassVar[Mapping[str, Any]] = {
         "embedding_dropout": 0.0,
         "attention_dropout": 0.0,
@@ -112,32 +103,26 @@ class ModernBertLayout(BertLayout):
         "tie_word_embeddings": (True, None),
         "quantization_config": (None,),
     }
+    constants: ClassVar[Mapping[str, Any]] = {}
     shared: ClassVar[Collection[str]] = ("head.dense.weight", "head.norm.weight")
 
-    def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
-        content = {**self.defaults, **content}
-        check_settings(content, path, self.title, self.held, _REQUIRED)
+    def derived_fields(self, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
         if content["embedding_dropout"] != content["mlp_dropout"]:
             raise DataError(
                 f"{path}: embedding_dropout is {content['embedding_dropout']} and mlp_dropout is "
                 f"{content['mlp_dropout']}; expected one dropout for both"
             )
-        given = {ours: content[theirs] for theirs, ours in _KEYS.items() if theirs in content}
-        given |= _read_thetas(content, path)
-        given["global_attn_every_n_layers"] = _read_pattern(content, path)
-        return Layout.read_config(self, given, path)
+        every = _read_pattern(content, path)
+        return {**_read_thetas(content, path), "global_attn_every_n_layers": every}
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
         assert isinstance(config, ModernBertConfig)
-        sizes = to_dict(config)
-        thetas = {kind: sizes[key] for kind, (key, _) in _THETAS.items()}
+        thetas = {kind: getattr(config, key) for kind, (key, _) in _THETAS.items()}
         kinds = ("sliding_attention", "full_attention")
         numbers = range(config.num_hidden_layers)
         ends = dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"))
         return {
-            "architectures": [self.classes + self.architectures[objectives]],
-            "model_type": self.model_type,
-            **{theirs: sizes[ours] for theirs, ours in _KEYS.items()},
+            **super().write_config(config, objectives),
             "mlp_dropout": config.hidden_dropout_prob,
             "layer_types": [kinds[config.is_global(number)] for number in numbers],
             "rope_parameters": {

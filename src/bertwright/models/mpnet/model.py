@@ -30,7 +30,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert, BertEmbeddings, bert_spec
 from bertwright.models.bert.huggingface import (
     CLASSIFIER_POOLERS,
@@ -159,9 +158,8 @@ class MpnetLayout(BertLayout):
     }
     dropout_keys: ClassVar[Mapping[str, str]] = {}
 
-    def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
-        given = {key: value for key, value in content.items() if key != "type_vocab_size"}
-        return super().read_config(given, path)
+    def derived_fields(self, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        return {"type_vocab_size": 0}  # files may have one, which transformers does not read
 
 
 MPNET = System(

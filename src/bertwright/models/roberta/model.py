@@ -94,11 +94,11 @@ class RobertaLayout(BertLayout):
         kind: key for kind, key in BertLayout.dropout_keys.items() if kind != "multiple-choice"
     }
 
-    def read_config(self, content: Mapping[str, Any], path: Path) -> BertConfig:
+    def derived_fields(self, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
         padding = content.get("pad_token_id", 1)
         if type(padding) is not int or padding < 0:
             raise wrong("pad_token_id", path, padding, "a whole number")
-        return super().read_config({**content, "first_position": padding + 1}, path)
+        return {"first_position": padding + 1}
 
     def write_config(self, config: BertConfig, objectives: frozenset[str]) -> dict[str, Any]:
         assert isinstance(config, RobertaConfig)
