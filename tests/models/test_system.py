@@ -1,7 +1,8 @@
-"""Which keys of an architecture a run that goes on from a checkpoint may change."""
+"""Which keys of an architecture a run that goes on from a checkpoint may change; `config.json`."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from bertwright.errors import ConfigError
 from bertwright.models.awd_lstm.config import AwdLstmConfig, AwdLstmRun
 from bertwright.models.bert.config import BertConfig, BertRun
+from bertwright.models.catalogue import MODELS
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
+from bertwright.models.load import load
 from bertwright.models.system import keep_architecture
 from bertwright.models.transformer.config import TransformerConfig, TransformerRun
 
@@ -38,3 +41,17 @@ def test_without_an_architecture_it_is_that_of_the_checkpoint_with_the_settings_
     for run, config in ((AwdLstmRun, AwdLstmConfig(weight_dropout=0.25)), (BertRun, BertConfig())):
         kept = keep_architecture(run(**PLACE, init="runs/a"), config, Path("folder"))
         assert kept == replace(config, **run.settings)
+
+
+@pytest.mark.parametrize("system", sorted(MODELS.keys() - {"model2vec"}))
+def test_a_configuration_is_what_its_config_json_says(system: str) -> None:
+    """Also with so few layers that no pattern of layers is seen in them. (The files of a model2vec
+    folder are read with its tensors.)
+    """
+    layout = load(system).names
+    config = layout.config()
+    few = [{"num_hidden_layers": n} for n in (1, 2)] if hasattr(config, "num_hidden_layers") else []
+    for changes in ({}, *few):
+        stored = replace(config, **changes)
+        content = json.loads(json.dumps(layout.write_config(stored, frozenset())))
+        assert layout.read_config(content, Path("config.json")) == stored

@@ -177,16 +177,21 @@ def _read_thetas(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _read_pattern(content: Mapping[str, Any], path: Path) -> Any:
-    """Return the n for which every n-th layer has global attention."""
+    """Return the n for which every n-th layer has global attention.
+
+    A model of n layers or fewer has one such layer, so that only the older key says n.
+    """
     kinds = content.get("layer_types")
+    stated = content.get("global_attn_every_n_layers", 3)
     if kinds is None:
-        return content.get("global_attn_every_n_layers", 3)
+        return stated
     layers = content["num_hidden_layers"]
     if isinstance(kinds, list) and len(kinds) == layers:
         wide = [number for number, kind in enumerate(kinds) if kind == "full_attention"]
-        every = wide[1] if len(wide) > 1 else layers
         names = ("sliding_attention", "full_attention")
-        if kinds == [names[number % every == 0] for number in range(layers)]:
-            return every
+        for every in (stated, wide[1] if len(wide) > 1 else layers):
+            is_number = type(every) is int and every > 0
+            if is_number and kinds == [names[number % every == 0] for number in range(layers)]:
+                return every
     expected = "global attention in the first layer and in every n-th after it"
     raise wrong("layer_types", path, kinds, expected)
