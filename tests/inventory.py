@@ -281,8 +281,8 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
                "--dimensions", "3"),
     "plot": ("--input", "data/dev.txt", "--model", "bert", "--out", "new/plot.html"),
     "similar": ("{text}", "--corpus", "data/dev.txt", "--model", "bert"),
-    "similar to mine": ("--mine", "1", "--pairs", "data/matches.tsv", "--model", "bert",
-                        "--out", "new/mined.jsonl"),
+    "mine": ("--count", "1", "--pairs", "data/matches.tsv", "--model", "bert",
+             "--out", "new/mined.jsonl"),
     "words nearest": ("fox", "--model", "word2vec"),
     "words analogy": ("cat", "baker", "dog", "--model", "word2vec"),
     "words evaluate": ("data/ratings.txt", "--model", "word2vec"),
@@ -305,9 +305,8 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "evaluate multiple-choice": ("--model", "task-multiple-choice",
                                  "--data", "data/multiple-choice-dev.jsonl"),
     "evaluate generation": ("--model", "task-generation", "--data", "data/generation-dev.jsonl"),
-    "evaluate similarity": ("--model", "bert", "--kind", "similarity",
-                            "--data", "data/scored.tsv"),
-    "evaluate a search": ("--model", "bert", "--data", "data/search"),
+    "evaluate-vectors": ("--model", "bert", "--data", "data/scored.tsv"),
+    "evaluate-search": ("--model", "bert", "--data", "data/search"),
     "evaluate predictions": ("--predictions", "new/predicted.jsonl", "--kind", "classification",
                              "--data", "data/classification-dev.tsv"),
     "info": (),
@@ -506,8 +505,7 @@ def written_formats() -> Iterator[tuple[str, str]]:
             "inspect": ("inspect", out),
             "embed": ("embed", "--model", out, "--input", "data/dev.txt", "--out",
                       f"new/{name}.npy"),
-            "evaluate": ("evaluate", "--model", out, "--kind", "similarity", "--data",
-                         "data/scored.tsv"),
+            "evaluate-vectors": ("evaluate-vectors", "--model", out, "--data", "data/scored.tsv"),
         }.items():  # fmt: skip
             code, *_ = attempt(*words)
             found.append(f"{'read' if not code else 'not read'} by {verb}")

@@ -65,7 +65,7 @@ WRONG = [
     "perplexity corpus.txt --model nowhere --out {out}.jsonl",
     "parse --model {model} --input corpus.txt --out {out}.txt",
     "evaluate --model {model} --data labels.tsv --out {out}.json",
-    "similar --model {model} --mine 3 --pairs nowhere.tsv --out {out}.jsonl",
+    "mine --model {model} --pairs nowhere.tsv --out {out}.jsonl",
     "report nowhere --out {out}.html",
     "report {model} --out {out}.pdf",
     "evaluate --model {model} --data labels.tsv --out {out}.csv",

@@ -39,6 +39,12 @@ bertwright finetune generation --model mine --train summaries.csv --out r
 bertwright evaluate --model runs/r --data test.tsv
 bertwright evaluate --predictions out.json --kind span --data dev-v2.0.json
 bertwright evaluate --model runs/r --data test.tsv --out figures.json
+bertwright evaluate-vectors --model minilm --data sts-test.csv
+bertwright evaluate-vectors --model runs/mine --data sts.tsv --label score
+bertwright evaluate-vectors --model minilm --data sts-test.csv --json
+bertwright evaluate-search --model minilm --data scifact
+bertwright evaluate-search --model runs/s --data scifact/qrels/dev.tsv
+bertwright evaluate-search --model minilm --data scifact --out figures.json
 bertwright predict --model runs/reviews "a wonderful film"
 bertwright predict --model runs/r --input new.txt --out predictions.jsonl
 bertwright predict --model runs/r --input - --out -
@@ -85,6 +91,9 @@ bertwright plot --model minilm --input a.csv --projection tsne --out a.html
 bertwright similar --model minilm --corpus texts.txt "a rainy day"
 bertwright similar --model minilm --corpus texts.txt --top 3 "a rainy day"
 bertwright similar --model minilm --corpus a.txt --vectors a.npy "rain"
+bertwright mine --model minilm --pairs pairs.tsv --out hard.jsonl
+bertwright mine --model runs/s --pairs pairs.tsv --count 5 --out hard.jsonl
+bertwright mine --model minilm --pairs a.tsv --corpus b.txt --out c.jsonl
 bertwright words nearest --model runs/w2v river
 bertwright words nearest --model vectors.bin --top 3 river bank
 bertwright words nearest --model runs/mine --layer 2 river

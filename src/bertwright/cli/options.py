@@ -82,6 +82,8 @@ def given_texts(
 
 
 TextColumn = Annotated[str | None, Parameter(help="Column of the text; unset: found by its name.")]
+Prompt = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+"""A text that is put before others; it may begin with a hyphen."""
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     Parameter(help="Device to run on; auto uses the GPU if there is one."),
@@ -147,11 +149,9 @@ def unescaped(config: GenerationConfig) -> GenerationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledOptions:
-    """The options that `evaluate` and `predict` share."""
+class FileOptions:
+    """How a labelled file is read."""
 
-    task: str | None = None
-    """Name of the task, if the model has several."""
     text: TextColumn = None
     text2: str | None = None
     """Column of the second text; unset: found by its name."""
@@ -159,6 +159,14 @@ class LabelledOptions:
     """Format of the file; unset: detected from its name or its header."""
     bad_rows: Literal["refuse", "skip"] = "refuse"
     """Rows that cannot be read: stop with an error, or skip and count them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadOptions:
+    """How a fine-tuned model predicts."""
+
+    task: str | None = None
+    """Name of the task, if the model has several."""
     null_threshold: float | None = None
     """Span: predict no answer if its score exceeds that of the best answer by more than this; inf:
     always predict an answer; unset: the model's threshold, or 0 for a model of transformers, which
@@ -167,5 +175,3 @@ class LabelledOptions:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """Precision of matrix products; auto: bf16 if the hardware multiplies it faster."""
     device: Device = "auto"
-    overwrite: Overwrite = False
-    json: Json = False

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from bertwright.atomic import atomic_file, refuse_existing
-from bertwright.cli.options import EVERY_KEY, LabelledOptions, unescaped
+from bertwright.cli.options import EVERY_KEY, FileOptions, HeadOptions, Json, Overwrite, unescaped
 from bertwright.cli.output import JSON_LINES, print_json, refuse_suffix
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
@@ -21,7 +21,10 @@ def predict(
     input: str | None = None,
     out: str = "-",
     exported: Path | None = None,
-    options: Annotated[LabelledOptions, EVERY_KEY] = LabelledOptions(),
+    file: Annotated[FileOptions, EVERY_KEY] = FileOptions(),
+    head: Annotated[HeadOptions, EVERY_KEY] = HeadOptions(),
+    overwrite: Overwrite = False,
+    json: Json = False,
 ) -> None:
     """Predict with a fine-tuned model: one row per input, in order.
 
@@ -48,8 +51,8 @@ def predict(
     rows = form_of(out)
     if out != "-":
         refuse_suffix(Path(out), *JSON_LINES, ".csv", ".tsv")
-        refuse_existing(Path(out), options.overwrite)
-    elif options.json:
+        refuse_existing(Path(out), overwrite)
+    elif json:
         raise ConfigError("--json prints a summary on standard output; give --out a file then")
 
     from bertwright.checkpoint.missing import refuse_missing_model
@@ -59,30 +62,30 @@ def predict(
 
     if input is not None:
         refuse_missing(input)
-        look_for_columns(input, Columns(options.text, options.text2), options.format)
+        look_for_columns(input, Columns(file.text, file.text2), file.format)
     refuse_missing_model(model)
     from bertwright.inference.files.predictions import predict_file, rows_of_texts
     from bertwright.inference.model import load
 
-    loaded = load(model, device=options.device, exported=exported)
-    task = loaded.tasks[loaded.task_name(options.task)]
-    target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), options.overwrite)
-    with target as file, bar("Predicting", "inputs") as on_progress:
+    loaded = load(model, device=head.device, exported=exported)
+    task = loaded.tasks[loaded.task_name(head.task)]
+    target = nullcontext(sys.stdout) if out == "-" else atomic_file(Path(out), overwrite)
+    with target as written, bar("Predicting", "inputs") as on_progress:
         report = predict_file(
             loaded,
             rows_of_texts(task, texts) if input is None else input,
-            file.write,
-            options.task,
-            Columns(options.text, options.text2),
-            form=options.format,
-            bad_rows=options.bad_rows,
-            null_threshold=options.null_threshold,
-            precision=options.precision,
+            written.write,
+            head.task,
+            Columns(file.text, file.text2),
+            form=file.format,
+            bad_rows=file.bad_rows,
+            null_threshold=head.null_threshold,
+            precision=head.precision,
             on_progress=on_progress,
-            generation=options.generation and unescaped(options.generation),
+            generation=head.generation and unescaped(head.generation),
             rows=rows,
         )
-    if options.json:
+    if json:
         print_json({"out": out, **asdict(report)})
     for warning in report.warnings:
         say(f"warning: {warning}")

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-LABELLED = ("finetune", "evaluate", "predict")
+LABELLED = ("finetune", "evaluate", "evaluate-vectors", "predict")
 """Verbs that have the options of labelled files."""
 OF_PAIRS = (["data", "build"], ["tokenizer", "train"])
 """Verbs that have the options of files of pairs."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bertwright.cli.options import TextColumn
+from bertwright.cli.options import Prompt, TextColumn
 from bertwright.cli.output import counted
 from bertwright.config.vectors import BackendName, Pooling, VectorPrecision, choose_prompt
 from bertwright.console import say
@@ -78,7 +78,7 @@ class VectorOptions:
     says, else windows."""
     max_length: int | None = None
     """Maximum tokens per sequence; unset: as the folder or the model says."""
-    prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
+    prompt: Prompt = None
     """Text to put before every text, as "query: "; "" for none. Unset: the folder's default, if it
     has one."""
     prompt_name: str | None = None

@@ -16,13 +16,9 @@ from scipy.stats import spearmanr
 import bertwright
 from bertwright.cli.app import run
 from bertwright.errors import DataError
+from bertwright.inference.files.beir import find_judgements, is_search, read_search
 from bertwright.inference.files.mining import mine
-from bertwright.inference.files.retrieval import (
-    figures_of_queries,
-    figures_of_query,
-    find_judgements,
-    read_search,
-)
+from bertwright.inference.files.retrieval import figures_of_queries, figures_of_query
 from bertwright.labelled.examples import SimilarityExample
 from tests.task_files import write_model
 
@@ -47,13 +43,14 @@ def write_search(folder: Path, qrels: str = "q1\td1\t1\nq1\td3\t2\nq2\td2\t1\n")
 def test_the_files_of_beir(tmp_path: Path) -> None:
     folder = write_search(tmp_path / "data", "q1\td1\t1\nq1\td3\t2\nq2\td2\t1\nq3\td1\t0\n")
     judgements = find_judgements(folder)
-    assert judgements is not None
     search = read_search(judgements)
     assert search.query_ids == ["q1", "q2"]  # nothing is relevant to q3
     assert search.documents[:2] == ["a b c", "d e f"]
     assert search.relevant == [{0: 1.0, 2: 2.0}, {1: 1.0}]
     assert find_judgements(judgements) == judgements
-    assert find_judgements(tmp_path) is None
+    assert not is_search(tmp_path)
+    with pytest.raises(DataError, match=r"corpus\.jsonl"):
+        find_judgements(tmp_path)
 
 
 def test_each_file_may_be_compressed(tmp_path: Path) -> None:
@@ -147,19 +144,18 @@ def test_evaluate_shows_it_beside_shared_words(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = write_search(tmp_path / "data")
-    assert run(["evaluate", "--model", str(model), "--data", str(data), "--json"]) == 0
+    words = ["evaluate-search", "--model", str(model), "--data", str(data)]
+    assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["examples"] == 2
     # the document that is the query itself is left out
     assert found["baselines"]["bm25"]["recall_at_1"] == pytest.approx((0.5 + 1) / 2)
     low, high = found["intervals"]["ndcg_at_10"]
     assert low <= found["metrics"]["ndcg_at_10"] <= high
-    assert run(["evaluate", "--model", str(model), "--data", str(data)]) == 0
+    assert run(words) == 0
     assert "BM25" in capsys.readouterr().out
-    for option, value in (("--metric", "f1"), ("--precision", "fp32"), ("--text", "query")):
-        words = ["evaluate", "--model", str(model), "--data", str(data), option, value]
-        assert run(words) == 2
-        assert option in capsys.readouterr().err
+    assert run(["evaluate", *words[1:]]) == 2
+    assert " ".join(words) in capsys.readouterr().err
 
 
 def test_hard_negatives_are_near_and_not_right(model: Path) -> None:
@@ -198,7 +194,7 @@ def test_mined_pairs_are_trained_on(
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "hard.jsonl"
     rows = [f"a {letter}\t{letter} b\n" for letter in "cdefgh"]
     pairs.write_text("anchor\tpositive\n" + "".join(rows))
-    words = ["similar", "--model", str(model), "--mine", "2", "--pairs", str(pairs)]
+    words = ["mine", "--model", str(model), "--count", "2", "--pairs", str(pairs)]
     assert run([*words, "--out", str(out)]) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["anchor"] for line in lines] == [f"a {letter}" for letter in "cdefgh"]
@@ -212,7 +208,7 @@ def test_a_search_without_hard_negatives_says_why(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "hard.jsonl"
-    words = ["similar", "--model", str(model), "--mine", "2", "--pairs", str(pairs)]
+    words = ["mine", "--model", str(model), "--count", "2", "--pairs", str(pairs)]
     pairs.write_text("anchor\tpositive\na b\tc\n")
     assert run([*words, "--out", str(out)]) == 0
     assert "--corpus" in capsys.readouterr().err
@@ -229,12 +225,13 @@ def test_the_vectors_of_any_model_on_pairs(
 ) -> None:
     file = tmp_path / "pairs.tsv"
     file.write_text("sentence1\tsentence2\tscore\na b\tb a\t5\na b\tj\t0\nc d\tc e\t3\n")
-    words = ["evaluate", "--model", str(model), "--data", str(file), "--json"]
-    assert run([*words, "--kind", "similarity"]) == 0
+    words = ["--model", str(model), "--data", str(file)]
+    assert run(["evaluate-vectors", *words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     embedded = bertwright.load(model).embed(["a b", "b a", "j", "c d", "c e"], normalize=True)
     cosines = [float(embedded[a] @ embedded[b]) for a, b in ((0, 1), (0, 2), (3, 4))]
     expected = spearmanr(cosines, [5, 0, 3]).statistic
     assert found["metrics"]["spearman"] == pytest.approx(expected)
-    assert run([*words, "--kind", "regression"]) == 2
-    assert run(words) != 0  # it has no task
+    assert run(["evaluate", *words, "--kind", "similarity"]) == 2
+    assert " ".join(["evaluate-vectors", *words]) in capsys.readouterr().err
+    assert run(["evaluate", *words]) != 0  # it has no task

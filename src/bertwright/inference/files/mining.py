@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
 from bertwright.errors import ConfigError
-from bertwright.inference.files.similar import nearest
+from bertwright.inference.files.similar import nearest, search_prompts
 from bertwright.inference.vectors.embed import Embedder, normalized
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.progress import OnProgress, silent
@@ -42,22 +41,16 @@ def mine(
         pairs: pairs of texts that belong together.
         corpus: the texts to search in addition to the second texts of the pairs; None: only those.
         count: the most hard negatives of a pair.
-        query_prompt, corpus_prompt: the prompts of the first texts and of all other texts; None:
-            the prompts of the model's folder for queries and documents, or else the embedder's.
+        query_prompt, corpus_prompt: the prompts of the first texts and of all other texts, as for
+            `search_prompts`.
         on_progress: called with the number of tokens done.
 
     Raises:
         ConfigError: `count` is below 1.
     """
     if count < 1:
-        raise ConfigError(f"--mine is {count}; expected 1 or more")
-    of_query, of_corpus = (
-        next(each for each in (given, usual, embedder.config.prompt) if each is not None)
-        for given, usual in (
-            (query_prompt, usual_prompt(embedder.prompts, OF_QUERIES)),
-            (corpus_prompt, usual_prompt(embedder.prompts, OF_DOCUMENTS)),
-        )
-    )
+        raise ConfigError(f"count is {count}; expected 1 or more")
+    of_query, of_corpus = search_prompts(embedder, query_prompt, corpus_prompt)
     second = [pair.text2 for pair in pairs]
     texts = list(dict.fromkeys(second if corpus is None else [*corpus, *second]))
     number = {text: row for row, text in enumerate(texts)}

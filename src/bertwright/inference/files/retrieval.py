@@ -1,19 +1,7 @@
-"""Evaluate vectors by retrieval: queries, a corpus, and the documents relevant to each query.
+"""Evaluate vectors by retrieval on a data set in BEIR's format (`beir.py`).
 
-The files have the format of BEIR (Thakur et al. 2021):
-
-```
-corpus.jsonl     {"_id": "d1", "title": "...", "text": "..."}
-queries.jsonl    {"_id": "q1", "text": "..."}
-qrels/test.tsv   query-id, corpus-id and score, with a header
-```
-
-Each of them may be compressed (`corpus.jsonl.gz`).
-
-A document is its title, a blank and its text. A document that is the query itself, with its id and
-its text (as in ArguAna), is left out of its ranking; BEIR leaves out every document with the id of
-the query. Queries without a relevant document are left out. As in trec_eval, a relevant document
-that the corpus lacks counts as not found, and a query that is missing is left out. TF-IDF and BM25
+A document that is the query itself, with its id and its text (as in ArguAna), is left out of its
+ranking; BEIR leaves out every document with the id of the query. TF-IDF and BM25
 (`tasks/lexical.py`) are evaluated as baselines. The metrics read the first 100 documents of each
 ranking; nDCG has linear gains, as in trec_eval.
 
@@ -22,191 +10,39 @@ Letters: n documents, q queries, k ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bertwright.arrays import Float64s, Int64s
-from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
-from bertwright.errors import DataError, shorten
-from bertwright.inference.files.similar import nearest
+from bertwright.inference.files.beir import Search, find_judgements, read_search
+from bertwright.inference.files.similar import nearest, search_prompts
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.progress import OnProgress, silent
-from bertwright.rows.bad_rows import BadRowLog
-from bertwright.rows.compressed import COMPRESSED_SUFFIXES
-from bertwright.rows.read import open_rows, read_table
 from bertwright.tasks.lexical import Scorer, bm25_scorer, tfidf_scorer
 from bertwright.tasks.metrics import bootstrap, of_sums, ratio, value
 
-CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
 RANKS = 100
 """The number of documents of a ranking that the metrics read."""
 METRICS = ("ndcg_at_10", "mrr", "recall_at_1", "recall_at_10", "recall_at_100")
 _BLOCK = 1 << 24
 
 
-@dataclass(frozen=True)
-class Search:
-    """Queries, documents, and the relevant documents of each query."""
-
-    name: str
-    """The path of the file of judgements, from the folder of the data set on."""
-    query_ids: list[str]
-    queries: list[str]
-    document_ids: list[str]
-    documents: list[str]
-    relevant: list[dict[int, float]]
-    """For each query, the grades of its relevant documents by the index of the document; a document
-    that the corpus lacks has a negative index.
-    """
-    own: list[int]
-    """For each query, the index of the document that is the query itself; -1: there is none."""
-    warnings: list[str]
-    """What is missing, and which ids are alike."""
-
-
-def find_judgements(path: str | Path) -> Path | None:
-    """Return the file of judgements of a data set; None if `path` is not such a data set.
-
-    Args:
-        path: a file of judgements, or the folder of a data set. In a folder, the file is
-            `qrels/test.tsv`, or the only file of judgements.
-
-    Raises:
-        DataError: the folder has no file of judgements, or several and no test.tsv.
-    """
-    path = Path(path)
-    suffixes = tuple(f".tsv{compressed}" for compressed in ("", *COMPRESSED_SUFFIXES))
-    if path.is_file() and path.name.endswith(suffixes) and _stored(_root(path) / CORPUS).is_file():
-        return path
-    if not _stored(path / CORPUS).is_file():
-        return None
-    found = sorted(each for each in (path / QRELS).glob("*") if each.name.endswith(suffixes))
-    test = _stored(path / QRELS / "test.tsv")
-    if test in found or len(found) == 1:
-        return test if test in found else found[0]
-    names = ", ".join(each.name for each in found) or "none"
-    raise DataError(
-        f"{path / QRELS} has {names}; expected test.tsv, or name one: --data "
-        f"{path / QRELS / 'FILE.tsv'}"
-    )
-
-
-def _root(judgements: Path) -> Path:
-    """Return the folder of a data set, given its file of judgements."""
-    parent = judgements.parent
-    return parent.parent if parent.name == QRELS else parent
-
-
-def _stored(path: Path) -> Path:
-    """Return the path, or that of its compressed form if only this is there."""
-    compressed = (path.with_name(path.name + suffix) for suffix in COMPRESSED_SUFFIXES)
-    return next((each for each in (path, *compressed) if each.is_file()), path)
-
-
-def read_search(judgements: Path) -> Search:
-    """Read a data set.
-
-    Raises:
-        DataError: a file is missing, a line has another format, or no judgement names a query and a
-            document that are there; the message names the file and line.
-    """
-    root = _root(judgements)
-    warnings: list[str] = []
-    documents = dict(_texts(_stored(root / CORPUS), warnings))
-    texts = {name: text for name, (_, text) in _texts(_stored(root / QUERIES), warnings)}
-    index = {name: number for number, name in enumerate(documents)}
-    grades: dict[str, dict[int, float]] = {}
-    missing: dict[str, dict[str, str]] = {QUERIES: {}, CORPUS: {}}
-    for place, query, document, grade in _judgements(judgements, warnings):
-        if query not in texts:
-            missing[QUERIES].setdefault(query, place)
-        if document not in documents:
-            index.setdefault(document, -1 - len(missing[CORPUS]))
-            missing[CORPUS].setdefault(document, place)
-        if grade > 0 and query in texts:
-            grades.setdefault(query, {})[index[document]] = grade
-    if not any(document >= 0 for each in grades.values() for document in each):
-        gone = next(((f, *m) for f, each in missing.items() for m in each.items()), None)
-        reason = f": {gone[2]}: {shorten(gone[1])} is not in {gone[0]}" if gone else ""
-        raise DataError(f"{judgements} names no relevant document for a query of the data{reason}")
-    for file, effect in (
-        (CORPUS, "count as not found where they are relevant"),
-        (QUERIES, "are left out"),
-    ):
-        if each := missing[file]:
-            name, place = next(iter(each.items()))
-            warnings.append(
-                f"{len(each):,} of the ids that are judged are not in {file} (the first: "
-                f"{shorten(name)}, {place}); they {effect}, as in trec_eval"
-            )
-    own, others = [], 0
-    for name in grades:
-        title, text = documents.get(name, ("", ""))
-        is_query = " ".join(texts[name].split()) in (
-            " ".join(each.split()) for each in (text, f"{title} {text}")
-        )
-        own.append(index[name] if name in documents and is_query else -1)
-        others += name in documents and not is_query
-    if others:
-        warnings.append(
-            f"{others:,} queries have the id of a document with another text, which stays in their "
-            "ranking; BEIR's own program leaves it out"
-        )
-    return Search(
-        f"{root.name}/{judgements.relative_to(root)}",
-        list(grades),
-        [texts[name] for name in grades],
-        list(documents),
-        [f"{title} {text}".strip() for title, text in documents.values()],
-        list(grades.values()),
-        own,
-        warnings,
-    )
-
-
-def _texts(path: Path, warnings: list[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the id of each query or document, its title and its text."""
-    if not path.is_file():
-        raise DataError(f"no file {path}; a data set of retrieval has {CORPUS}, {QUERIES}, {QRELS}")
-    file, log = open_rows(path), BadRowLog(str(path), option=False)
-    for number, (id_, text, title) in read_table(file, (), log).rows(["_id", "text", "title"]):
-        if not isinstance(id_, str | int) or not isinstance(text, str):
-            came = f"{shorten(id_)}, {shorten(text)}"
-            log.bad(number, "no _id or text", came, "an object with _id and text")
-        yield str(id_), (str(title or ""), text)
-    warnings += [f"{path}: {remark}" for remark in file.counts.byte_remarks()]
-
-
-def _judgements(path: Path, warnings: list[str]) -> Iterator[tuple[str, str, str, float]]:
-    """Yield the place, query, document and grade of each judgement; a header is left out."""
-    file, log = open_rows(path, form="tsv"), BadRowLog(str(path), option=False)
-    table = read_table(file, (), log, header=False)
-    for number, cells in table.rows(table.columns):
-        if len(cells) == 4:  # TREC's: query, iteration, document, grade
-            cells = [cells[0], cells[2], cells[3]]
-        try:
-            query, document, grade = cells[0], cells[1], float(cells[2])
-        except (ValueError, IndexError):
-            if number == 1:
-                continue
-            expected = "a query, a document and a number with tabs between"
-            log.bad(number, "no judgement", shorten(" ".join(cells)), expected)
-            continue
-        yield log.at(number), query, document, grade
-    warnings += [f"{path}: {remark}" for remark in file.counts.byte_remarks()]
-
-
 def evaluate_search(
     embedder: Embedder,
-    judgements: Path,
+    data: str | Path,
     intervals: bool = True,
     on_progress: OnProgress = silent,
 ) -> dict[str, Any]:
     """Evaluate vectors on a data set, with TF-IDF and BM25 as baselines.
+
+    Args:
+        embedder: the embedder that computes the vectors.
+        data: the folder of a data set, or one of its files of judgements.
+        intervals: compute 95 % confidence intervals by bootstrap over the queries.
+        on_progress: called with the number of tokens done.
 
     Returns:
         `metrics`, `intervals`, `baselines`, `examples` (the number of queries), `documents` (their
@@ -215,14 +51,8 @@ def evaluate_search(
     Raises:
         DataError: the data set cannot be read.
     """
-    search = read_search(judgements)
-    of_query, of_document = (
-        embedder.config.prompt if found is None else found
-        for found in (
-            usual_prompt(embedder.prompts, OF_QUERIES),
-            usual_prompt(embedder.prompts, OF_DOCUMENTS),
-        )
-    )
+    search = read_search(find_judgements(data))
+    of_query, of_document = search_prompts(embedder)
     corpus = embedder.embed(search.documents, on_progress, prompt=of_document)
     queries = embedder.embed(search.queries, prompt=of_query)
     found, _ = nearest(corpus, queries, RANKS + 1)

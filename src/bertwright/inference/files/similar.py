@@ -1,19 +1,22 @@
-"""Find the nearest vectors by exact search: matrix products, block by block.
+"""Find the texts nearest to a query by exact search: matrix products, block by block.
 
 Letters: n vectors of a corpus, q queries, W the width of a vector, k nearest.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bertwright.arrays import Float32s, Int64s
+from bertwright.config.vectors import OF_DOCUMENTS, OF_QUERIES, usual_prompt
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.files.stored_vectors import decode
-from bertwright.inference.vectors.embed import normalized
+from bertwright.inference.vectors.embed import Embedder, normalized
+from bertwright.progress import OnProgress, silent
 
 BLOCK = 1 << 16
 """The number of vectors of the corpus that are compared at once."""
@@ -23,6 +26,86 @@ LEAST_COSINE = {"uint8": 0.6}
 """The least cosine between a stored vector and the vector of its text, by the stored type; 0.9 for
 other types. Binary vectors (uint8) have about 0.8; vectors of another model have about 0.
 """
+
+
+class Neighbour(NamedTuple):
+    """A text of a corpus that is near a query."""
+
+    row: int
+    """The index of the text in the corpus."""
+    cosine: float
+    text: str
+
+
+class Similar(NamedTuple):
+    """The result of a search."""
+
+    found: list[list[Neighbour]]
+    """For each query its nearest texts, the nearest first."""
+    stranger: tuple[int, float] | None
+    """A row whose stored vector is probably not of its text, and the cosine of the two; see
+    `strangest`.
+    """
+
+
+def similar(
+    embedder: Embedder,
+    queries: Sequence[str],
+    corpus: Sequence[str],
+    top: int = 10,
+    *,
+    stored: npt.NDArray[Any] | None = None,
+    scales: Float32s | None = None,
+    query_prompt: str | None = None,
+    corpus_prompt: str | None = None,
+    on_progress: OnProgress = silent,
+) -> Similar:
+    """Return the texts of a corpus that are nearest to each query, by the cosine of the vectors.
+
+    Args:
+        embedder: the embedder that computes the vectors.
+        queries: texts to search for.
+        corpus: texts to search in.
+        top: the number of texts for each query.
+        stored: the vectors of the corpus, `[n, W]`, as `read_vectors` returns them; None: they are
+            computed.
+        scales: the scales of int8 vectors.
+        query_prompt, corpus_prompt: as for `search_prompts`.
+        on_progress: called with the number of tokens of the corpus that are done.
+
+    Raises:
+        ConfigError: `top` is below 1.
+        DataError: the stored vectors have another width than the model's, or are not finite.
+    """
+    of_query, of_corpus = search_prompts(embedder, query_prompt, corpus_prompt)
+    vectors = embedder.embed(corpus, on_progress, prompt=of_corpus) if stored is None else stored
+    rows, cosines = nearest(vectors, embedder.embed(queries, prompt=of_query), top, scales)
+    found = [
+        [Neighbour(row, cosine, corpus[row]) for row, cosine in zip(near, values, strict=True)]
+        for near, values in zip(rows.tolist(), cosines.tolist(), strict=True)
+    ]
+    if stored is None:
+        return Similar(found, None)
+    checked = sorted({0, len(corpus) // 2, len(corpus) - 1})
+    own = embedder.embed([corpus[row] for row in checked], prompt=of_corpus)
+    return Similar(found, strangest(stored, own, checked, scales))
+
+
+def search_prompts(
+    embedder: Embedder, query: str | None = None, corpus: str | None = None
+) -> tuple[str, str]:
+    """Return the prompts of the queries and of the texts that are searched.
+
+    A prompt that is None is that of the model's folder for queries or documents, or else the
+    embedder's.
+    """
+    of_query = usual_prompt(embedder.prompts, OF_QUERIES) if query is None else query
+    of_corpus = usual_prompt(embedder.prompts, OF_DOCUMENTS) if corpus is None else corpus
+    default = embedder.config.prompt
+    return (
+        default if of_query is None else of_query,
+        default if of_corpus is None else of_corpus,
+    )
 
 
 def strangest(

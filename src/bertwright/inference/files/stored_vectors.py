@@ -91,11 +91,12 @@ def scales_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.scales.npy")
 
 
-def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
+def read_vectors(path: Path, texts: int | None = None) -> tuple[npt.NDArray[Any], Float32s | None]:
     """Return the vectors `[n, W]` of a `.npy`, memory-mapped, and their scales if they are int8.
 
     Raises:
-        DataError: there is no such file, it is not a file of vectors, or int8 lacks its scales.
+        DataError: there is no such file, it is not a file of vectors, int8 lacks its scales, or n
+            is not the number of texts, if this is given.
     """
 
     def read(path: Path) -> npt.NDArray[Any]:
@@ -107,6 +108,10 @@ def read_vectors(path: Path) -> tuple[npt.NDArray[Any], Float32s | None]:
     stored, beside = read(path), scales_path(path)
     if stored.ndim != 2:
         raise DataError(f"{path} has the shape {list(stored.shape)}; expected [n, W], a row a text")
+    if texts is not None and len(stored) != texts:
+        raise DataError(
+            f"{path} has {len(stored):,} vectors for {texts:,} texts: embed the texts again"
+        )
     scales = read(beside) if stored.dtype == np.int8 and beside.is_file() else None
     try:
         decode(stored[:0], scales)
