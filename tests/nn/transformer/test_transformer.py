@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from bertwright.nn.sequences import Sequences
-from bertwright.nn.transformer.layers import TransformerLayer
+from bertwright.nn.transformer.attention import SelfAttention
+from bertwright.nn.transformer.layers import FeedForward, TransformerLayer
 
 LENGTHS = [6, 4, 4, 1]
 
@@ -17,7 +18,9 @@ LENGTHS = [6, 4, 4, 1]
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
 def test_as_pytorchs_layer(pre_norm: bool, causal: bool, activation: str) -> None:
     torch.manual_seed(0)
-    ours = TransformerLayer(12, 3, 20, activation, 0.0, 0.0, 1e-5, causal, pre_norm).double()
+    norms = [nn.LayerNorm(12, eps=1e-5) for _ in range(2)]
+    attention, inside = SelfAttention(12, 3, causal=causal), FeedForward(12, 20, activation)
+    ours = TransformerLayer(attention, norms[0], inside, norms[1], 0.0, pre_norm).double()
     theirs = nn.TransformerEncoderLayer(
         12, 3, 20, 0.0, activation, 1e-5, batch_first=True, norm_first=pre_norm
     ).double()

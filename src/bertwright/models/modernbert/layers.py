@@ -112,15 +112,17 @@ class ModernBertLayer(TransformerLayer):
     def __init__(self, config: ModernBertConfig, number: int) -> None:
         """Build layer `number`, counted from 0. Layer 0 has no norm before attention, because the
         norm of the embeddings precedes it."""
-        nn.Module.__init__(self)  # every part differs from those of the usual layer
-        self.attention = RotaryAttention(config, number)
-        self.attention_norm = make_norm(config) if number else nn.Identity()  # type: ignore[assignment]
-        self.feed_forward = GatedFeedForward(config)  # type: ignore[assignment]
-        self.feed_forward_norm = make_norm(config)
-        self.attention_dropout = Dropout(config.attention_probs_dropout_prob)
-        self.pre_norm = True
-        self.final_norm = make_norm(config) if number == config.num_hidden_layers - 1 else None
+        super().__init__(
+            attention=RotaryAttention(config, number),
+            attention_norm=make_norm(config) if number else nn.Identity(),  # type: ignore[arg-type]
+            feed_forward=GatedFeedForward(config),  # type: ignore[arg-type]
+            feed_forward_norm=make_norm(config),
+            dropout=config.attention_probs_dropout_prob,  # after attention alone
+            pre_norm=True,
+        )
+        if number == config.num_hidden_layers - 1:
+            self.final_norm = make_norm(config)
 
     def after_attention(self, x: Tensor, context: Tensor) -> Tensor:
-        x = x + self.attention_dropout(self.attention.output(context))
+        x = x + self.dropout(self.attention.output(context))
         return self.end(x + self.feed_forward(self.feed_forward_norm(x)))

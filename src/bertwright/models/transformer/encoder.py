@@ -30,7 +30,7 @@ from bertwright.nn.init import initialize
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.transformer.cache import KeysValues, KeyValueCache
 from bertwright.nn.transformer.embeddings import Embeddings
-from bertwright.nn.transformer.layers import DecoderLayer, layers_of, sinusoids
+from bertwright.nn.transformer.layers import DecoderLayer, decoder_layers_of, layers_of, sinusoids
 from bertwright.nn.transformer.stack import Stack
 
 
@@ -119,7 +119,7 @@ class TransformerDecoder(nn.Module):
         """Build the decoder over the encoder's embeddings."""
         super().__init__()
         self.longest = config.max_position_embeddings
-        self.layers = layers_of(config, DecoderLayer, pre_norm=config.norm == "pre")
+        self.layers = decoder_layers_of(config, pre_norm=config.norm == "pre")
         self._tied = (embeddings,)  # in a tuple: the encoder owns it
 
     def forward(self, memory: Encoded, target: Inputs, maps: list[Tensor] | None = None) -> Tensor:

@@ -9,7 +9,7 @@ intermediate, T length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,21 +54,18 @@ class TransformerLayer(nn.Module):
 
     def __init__(
         self,
-        hidden_size: int,
-        heads: int,
-        intermediate_size: int,
-        activation: str,
+        attention: SelfAttention,
+        attention_norm: nn.LayerNorm,
+        feed_forward: FeedForward,
+        feed_forward_norm: nn.LayerNorm,
         dropout: float,
-        attention_dropout: float,
-        eps: float,
-        causal: bool = False,
         pre_norm: bool = False,
     ) -> None:
         super().__init__()
-        self.attention = SelfAttention(hidden_size, heads, attention_dropout, causal)
-        self.attention_norm = nn.LayerNorm(hidden_size, eps=eps)
-        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
-        self.feed_forward_norm = nn.LayerNorm(hidden_size, eps=eps)
+        self.attention = attention
+        self.attention_norm = attention_norm
+        self.feed_forward = feed_forward
+        self.feed_forward_norm = feed_forward_norm
         self.dropout = Dropout(dropout)
         self.pre_norm = pre_norm
         self.final_norm: nn.Module | None = None
@@ -118,38 +115,15 @@ class TransformerLayer(nn.Module):
         return x if self.final_norm is None else self.final_norm(x)
 
 
-def layers_of(
-    config: Any, kind: type[TransformerLayer] = TransformerLayer, **more: bool
-) -> nn.ModuleList:
-    """Return the layers of a configuration. If they are pre-norm, the last one ends with a norm."""
-    layers = [
-        kind(
-            hidden_size=config.hidden_size,
-            heads=config.num_attention_heads,
-            intermediate_size=config.intermediate_size or 4 * config.hidden_size,
-            activation=config.hidden_act,
-            dropout=config.hidden_dropout_prob,
-            attention_dropout=config.attention_probs_dropout_prob,
-            eps=config.layer_norm_eps,
-            **more,
-        )
-        for _ in range(config.num_hidden_layers)
-    ]
-    if layers[-1].pre_norm:
-        layers[-1].final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-    return nn.ModuleList(layers)
-
-
 class DecoderLayer(TransformerLayer):
     """Causal self-attention, attention to the source, then a feed-forward part."""
 
-    def __init__(self, **sizes: Any) -> None:
-        """Build the layer; `sizes` are the arguments of `TransformerLayer`."""
-        super().__init__(**sizes, causal=True)
-        norm, attention = self.attention_norm, self.attention
-        hidden_size = norm.normalized_shape[0]
-        self.cross_attention = CrossAttention(hidden_size, attention.heads, attention.dropout)
-        self.cross_norm = nn.LayerNorm(hidden_size, eps=norm.eps)
+    def __init__(
+        self, cross_attention: CrossAttention, cross_norm: nn.LayerNorm, **parts: Any
+    ) -> None:
+        """Build the layer; `parts` are the arguments of `TransformerLayer`."""
+        super().__init__(**parts)
+        self.cross_attention, self.cross_norm = cross_attention, cross_norm
 
     def forward(  # type: ignore[override]
         self,
@@ -228,3 +202,44 @@ def sinusoids(longest: int, hidden_size: int) -> Tensor:
     angles = torch.arange(longest, dtype=torch.float64)[:, None] * frequencies
     waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
     return waves[:, :hidden_size].float()
+
+
+def layers_of(config: Any, causal: bool = False, pre_norm: bool = False) -> nn.ModuleList:
+    """Return the layers of a configuration. If they are pre-norm, the last one ends with a norm."""
+    numbers = range(config.num_hidden_layers)
+    layers = [TransformerLayer(**_parts(config, causal, pre_norm)) for _ in numbers]
+    return _with_final_norm(layers, config)
+
+
+def decoder_layers_of(config: Any, pre_norm: bool = False) -> nn.ModuleList:
+    """Return the layers of a decoder over a source of the same width, as `layers_of` does."""
+    hidden, heads = config.hidden_size, config.num_attention_heads
+    layers = [
+        DecoderLayer(
+            **_parts(config, True, pre_norm),
+            cross_attention=CrossAttention(hidden, heads, config.attention_probs_dropout_prob),
+            cross_norm=nn.LayerNorm(hidden, eps=config.layer_norm_eps),
+        )
+        for _ in range(config.num_hidden_layers)
+    ]
+    return _with_final_norm(layers, config)
+
+
+def _parts(config: Any, causal: bool, pre_norm: bool) -> dict[str, Any]:
+    """Return the arguments of a `TransformerLayer`."""
+    hidden, heads = config.hidden_size, config.num_attention_heads
+    inside, eps = config.intermediate_size or 4 * hidden, config.layer_norm_eps
+    return {
+        "attention": SelfAttention(hidden, heads, config.attention_probs_dropout_prob, causal),
+        "attention_norm": nn.LayerNorm(hidden, eps=eps),
+        "feed_forward": FeedForward(hidden, inside, config.hidden_act),
+        "feed_forward_norm": nn.LayerNorm(hidden, eps=eps),
+        "dropout": config.hidden_dropout_prob,
+        "pre_norm": pre_norm,
+    }
+
+
+def _with_final_norm(layers: Sequence[TransformerLayer], config: Any) -> nn.ModuleList:
+    if layers[-1].pre_norm:
+        layers[-1].final_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+    return nn.ModuleList(layers)
