@@ -415,5 +415,7 @@ def test_an_option_that_runs_in_passes_do_not_have(ran: Ran) -> None:
         ("--validation.fraction", "--model word2vec-cbow --help-all"),
     ):
         assert_names(ran(*words, option, "1", code=2).err, option, meant)
+    steps = ran(*words, "--steps", "1", code=2).err
+    assert "did you mean" not in steps  # epochs are no steps
     fixed = ran(*words, "--architecture.vocab-size", "9", code=2)
     assert_names(fixed.err, "--architecture.vocab-size", "word2vec")

@@ -238,9 +238,13 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
         near = difflib.get_close_matches(rest[0], ("--version", "--help", "--help-all"), n=1)
         message = f"unknown option {rest[0]}; did you mean {near[0]}?" if near else message
     elif unknown := [each for each in options if arguments and not arguments.get(each, None)]:
-        guess = _nearest_option(_key(unknown[0]), _keys(arguments))
+        name, keys = _key(unknown[0]), _keys(arguments)
+        guess = _nearest_option(name, keys)
         message = f"unknown option {unknown[0]}"
-        message += f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
+        if name in LENGTHS and "epochs" in keys and "steps" not in keys:
+            message += "; the length of this run is --epochs, its passes over the data."
+        else:
+            message += f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
     elif isinstance(error, ConfigError):
         return message
     elif isinstance(error, MissingArgumentError) and error.argument and not error.keyword:
@@ -265,8 +269,6 @@ SYNONYMS = {
     "batch_size": ("batch.tokens", "micro_tokens"),
     "num_train_epochs": ("epochs",),
     "max_steps": ("steps",),
-    "steps": ("epochs",),
-    "minutes": ("epochs",),
     "output_dir": ("out",),
     "output": ("out",),
     "max_seq_length": ("instances.sequence_length", "sequence_length", "max_length"),
@@ -276,6 +278,8 @@ SYNONYMS = {
     "dropout": ("architecture.hidden_dropout_prob", "architecture.dropout"),
 }
 """Name of an option in other programs -> our keys for it, of which a verb has one."""
+LENGTHS = ("steps", "max_steps", "minutes")
+"""Lengths of runs in steps and in time, which other runs do not have."""
 
 
 def _nearest_option(name: str, keys: Sequence[str]) -> str | None:

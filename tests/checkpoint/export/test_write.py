@@ -125,6 +125,14 @@ def test_weights_whose_sums_would_be_cut_are_refused(
     assert open_exported(wide).int8
 
 
+@pytest.mark.parametrize(
+    ("facts", "named"),
+    [({"format": 9}, "format 9"), ({}, "format None"), ({"format": 1}, "runtime")],
+)
+def test_what_no_version_wrote(facts: dict[str, Any], named: str, tmp_path: Path) -> None:
+    raises(DataError, named, exported.open_as, tmp_path, facts)
+
+
 def test_the_folder_is_whole(written: Written, tmp_path: Path) -> None:
     _, out, _ = written
     names = {path.name for path in out.iterdir()}

@@ -141,26 +141,24 @@ def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) 
 
     The manifest is not verified. For the arguments and errors, see `open_exported`.
     """
+    if (version := facts.get("format")) != FORMAT:
+        raise DataError(
+            f"{folder / EXPORT} has the format {version!r}; this version reads {FORMAT}"
+        )
+    if "graphs" in facts:
+        raise DataError(
+            f"{folder} is a decoder with its cache ({', '.join(facts['graphs'])}), for the runtime "
+            "itself: docs/checkpoints.md shows how"
+        )
     try:
-        if facts["format"] != FORMAT:
-            raise DataError(
-                f"{folder / EXPORT} has the format {facts['format']!r}; this version reads {FORMAT}"
-            )
         runtime: Runtime = facts["runtime"]
         path = folder / _FILES[runtime]
-        if "graphs" in facts:
-            raise DataError(
-                f"{folder} is a decoder with its cache ({', '.join(facts['graphs'])}), for the "
-                "runtime itself: docs/checkpoints.md shows how"
-            )
         outputs = {str(name): value == "token" for name, value in facts["outputs"].items()}
         head, kind = facts["head"], facts["kind"]
         layers, longest = tuple(facts["layers"]), int(facts["longest"])
         int8 = bool(facts["int8"])
         bits = facts.get("weight_bits") or 8
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, DataError):
-            raise
         raise DataError(f"{folder / EXPORT} is damaged ({error!r})") from error
     require(runtime)
     if not path.is_file():

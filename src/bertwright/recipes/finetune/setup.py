@@ -402,6 +402,8 @@ def _task(
         head = replace(head, layers=layers, network=network, pooling=pooling or "mean")
     elif encoder.reads_last:
         head = replace(head, pooling="last")
+    # A head that reads tokens reads the one that ends a text too, as the classifier of a GPT does,
+    # though pre-training gave it no vector.
     reads_tokens = kind.scores_tokens or head.pooling in ("cls", "last")
     if not reads_tokens or not encoder.averages_begin:
         head = replace(head, frame=frame_of(encoder, framing))  # as `embed` averages
