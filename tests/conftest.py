@@ -40,7 +40,7 @@ LONGEST = (
     "serve/test_playground.py",
     "contract/test_verbs.py",
     "serve/test_process.py",
-    "recipes/compare/test_ladder.py",
+    "recipes/compare/test_run.py",
 )
 """The files whose tests take longest begin first, so that no process is idle at the end."""
 

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path("/")
@@ -83,6 +84,30 @@ def usable_cores(root: Path = ROOT) -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         cores = len(os.sched_getaffinity(0))
     return max(1, min(cores, int(cpu_quota(root) or cores)))
+
+
+def core_times(root: Path = ROOT) -> dict[str, tuple[int, int]]:
+    """Return the nanoseconds for which each thread of this process had a core, and for which it
+    waited for one; empty if the system does not tell.
+    """
+    found = {}
+    for path in (root / "proc/self/task").glob("*/schedstat"):
+        words = _words(path)  # empty if the thread has ended
+        if len(words) == 3:
+            found[path.parent.name] = int(words[0]), int(words[1])
+    return found
+
+
+def waited_since(before: Mapping[str, tuple[int, int]], root: Path = ROOT) -> float | None:
+    """Return the fraction of their time for which the threads waited for a core since
+    `core_times` returned `before`; None: unknown. It is high if other processes use the cores.
+    """
+    ran = waited = 0
+    for thread, (now_ran, now_waited) in core_times(root).items():
+        then_ran, then_waited = before.get(thread, (0, 0))
+        ran += now_ran - then_ran
+        waited += now_waited - then_waited
+    return waited / (ran + waited) if ran + waited > 0 else None
 
 
 def usable_memory(root: Path = ROOT) -> int | None:

@@ -37,15 +37,15 @@ from bertwright.labelled.columns import make_columns
 from bertwright.models.catalogue import row_of, system_and_preset, trainable
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
-from bertwright.recipes.compare import ladder as ladders
-from bertwright.recipes.compare.use import Task
+from bertwright.recipes.compare import run as comparison
+from bertwright.recipes.compare.labelled import Task
 from bertwright.recipes.configure import configure
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.finetune.training_file import compare_with_training
-from bertwright.report.ladder import rows_of
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
+from bertwright.report.rows import Results
 from bertwright.report.verdict import RESULTS
 from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import check_kind, files_and_options, kind_of
@@ -323,9 +323,10 @@ class Ladder:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of `results.csv`: one for each system and fraction of the labels, and one for
-        each baseline."""
-        return rows_of(self.results)
+        """The rows of `results.csv`: one for each figure of a system or a baseline, with one seed
+        (`report/rows.py` describes the columns).
+        """
+        return [row.flat() for row in Results.of(self.results).rows]
 
     @property
     def conclusion(self) -> str:
@@ -391,7 +392,7 @@ def compare(
             `systems=["gpt2", "bert"]`.
 
     Returns:
-        The comparison. A system that failed has a row with its `reasons`.
+        The comparison. What failed has a row with its `reason`.
 
     Raises:
         ConfigError: an unknown key, a wrong value, or a folder that holds something else or a
@@ -412,7 +413,7 @@ def compare(
     files = [str(each) for each in ([corpus] if isinstance(corpus, str | Path) else corpus)]
     with (
         step_bars("all") if progress else nullcontext(silent) as on_step,
-        ladders.hold(folder, overwrite) as held,
+        comparison.hold(folder, overwrite) as held,
     ):
         task = None
         if train is not None:
@@ -423,15 +424,10 @@ def compare(
             }
             test_file = paths.pop("test", None)
             task = Task(kind, *files_and_options(kind, of_task | paths), test_file)
-        ladders.compare(
-            held,
-            files,
-            config,
-            task=task,
-            reading=values.from_dict(CorpusConfig, reading or {}),
-            say=say if progress else silent,
-            on_step=on_step,
+        request = comparison.Request(
+            files, config, task, values.from_dict(CorpusConfig, reading or {})
         )
+        comparison.compare(held, request, say=say if progress else silent, on_step=on_step)
     return Ladder(folder)
 
 
@@ -440,7 +436,7 @@ def _labelled_file(data: Data, kind: str, name: str, folder: Path) -> str:
     rows = input_rows(data, kind, name)
     if isinstance(rows, str):
         return rows
-    path = folder / ladders.LABELLED / f"{name}.jsonl"
+    path = folder / comparison.LABELLED / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows.rows)
     path.write_text("".join(lines), encoding="utf-8", errors="replace")

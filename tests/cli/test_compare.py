@@ -11,8 +11,8 @@ import pytest
 from bertwright.cli.app import run
 from bertwright.config.compare import CompareConfig
 from bertwright.errors import BertwrightError
-from bertwright.recipes.compare import preset, train
-from bertwright.recipes.compare.ladder import PRESET, hold
+from bertwright.recipes.compare import presets, train
+from bertwright.recipes.compare.run import PRESET, hold
 from tests.cli.conftest import JsonOf, Ran
 from tests.recipes.compare.conftest import write_labels, write_text
 from tests.recipes.quickstart.test_corpus import write_package
@@ -61,14 +61,14 @@ def test_a_dry_run_writes_nothing(json_of: JsonOf, ran: Ran, tmp_path: Path) -> 
     corpus, labels = write_text(tmp_path / "corpus.txt"), write_labels(tmp_path / "a.tsv", 40)
     words = ("compare", corpus, "--train", labels, "--out", tmp_path / "out", "--dry-run")
     plan = json_of(*words)
-    assert {"bert", "word2vec", "ngram"} <= set(plan["rungs"])
+    assert {"bert", "word2vec", "ngram"} <= set(plan["systems"])
     some = json_of(*words, "--systems", "bert,ngram", "gpt2", "--fractions", "0.1,0.5", "1")
-    assert some["rungs"] == ["ngram", "gpt2", "bert"]
+    assert some["systems"] == ["ngram", "gpt2", "bert"]
     assert {step["name"] for step in some["steps"]} >= {
         f"bert-1/frozen-{fraction}" for fraction in ("0.1", "0.5", "1")
     }
     assert "--parallel" in plan["left_out"]["cove"]
-    assert plan["seconds"] > 60 * len(plan["rungs"])
+    assert plan["seconds"] > 60 * len(plan["systems"])
     assert plan["bytes_needed"] > 10**6
     assert "transformer is left out" in ran(*words).out
     assert not (tmp_path / "out").exists()
@@ -79,18 +79,18 @@ def test_a_dry_run_of_the_preset_writes_and_deletes_nothing(
 ) -> None:
     (tmp_path / "in").mkdir()
     write_package(tmp_path / "in")
-    write = partial(preset.write_python_docs, search=[str(tmp_path / "in")], workers=1)
-    monkeypatch.setattr(preset, "write_python_docs", write)
+    write = partial(presets.write_python_docs, search=[str(tmp_path / "in")], workers=1)
+    monkeypatch.setattr(presets, "write_python_docs", write)
     out = tmp_path / "out"
     words = ("compare", "--preset", "python", "--out", out, "--dry-run")
-    assert "bert" in json_of(*words)["rungs"]
+    assert "bert" in json_of(*words)["systems"]
     assert not out.exists()
     with hold(out) as folder:  # a comparison of the preset
-        preset.python_docs(CompareConfig(out=str(out)), out / PRESET, print)
+        presets.python_docs(CompareConfig(out=str(out)), out / PRESET, print)
         folder.has_begun = True
     files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert files
-    assert "bert" in json_of(*words, "--overwrite")["rungs"]
+    assert "bert" in json_of(*words, "--overwrite")["systems"]
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files
 
 

@@ -20,7 +20,7 @@ from bertwright.report.senses_page import senses_page
 from tests.house.source import PACKAGE
 from tests.report.finetuned_runs import KINDS, multi_task, write_finetuned
 from tests.report.test_labelled_curve import figures
-from tests.report.test_ladder import results, rung
+from tests.report.test_ladder import fits, results
 from tests.report.test_pretrained_page import examples, parse, write_run
 
 POINTS = np.arange(24, dtype=np.float32).reshape(12, 2)
@@ -76,8 +76,8 @@ def learned(folder: Path) -> str:
 
 
 def ladder(folder: Path) -> str:
-    rungs = rung("bert", 0.7, 0.8), rung("ngram", 0.3, 0.4)
-    return ladder_page(results(*rungs, fractions=(0.1, 1.0)), folder)
+    rows = *fits("BERT", 0.7, 0.8), *fits("GPT-2", 0.3, 0.4)
+    return ladder_page(results(*rows, fractions=(0.1, 1.0)), folder)
 
 
 def finetuned(make: Callable[[], dict[str, object]]) -> Callable[[Path], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,69 +13,82 @@ from bertwright.report.ladder import (
     by_fraction,
     conclusion,
     ladder_page,
-    rows_of,
-    short_table,
     task_table,
     text_table,
 )
+from bertwright.report.numbers import baseline_title
+from bertwright.report.rows import Results, Row, columns_of
 from tests.raising import assert_names
 
 
-def figures(value: float, spread: float = 0.02, **more: Any) -> dict[str, Any]:
-    interval = {"value": value, "low": value - spread, "high": value + spread, "sd": None}
-    fit = {"rate": 1e-3, "epochs": 5.0, "examples": 90, "of_examples": 90, "degenerate": False}
-    return interval | fit | {"run": "tasks/x", "has_page": True} | more
+def fit(system: str, way: str, value: float, spread: float = 0.02, **more: Any) -> Row:
+    """A result of the task."""
+    facts = {"fraction": 1.0, "metric": "accuracy", "rate": 1e-3, "epochs": 5.0, "examples": 90}
+    facts |= {"of_examples": 90, "degenerate": False, "run": "tasks/x", "page": True}
+    interval = {"value": value, "low": value - spread, "high": value + spread}
+    found = {"seconds": 30.0, "seconds_of_evaluation": 10.0, "minutes": 1.0} | interval | facts
+    return Row("task", system.lower(), system, 1, way, **(found | more))
 
 
-def rung(name: str, frozen: float, tuned: float, random: float = 0.3, **more: Any) -> Any:
-    ways = {"frozen": figures(frozen), "tuned": figures(tuned), "random": figures(random)}
-    return {
-        "name": name.lower(),
-        "title": name,
-        "adds": f"What {name} adds <here>.",
-        "run": f"runs/{name}",
-        "has_page": True,
-        "reasons": [],
-        "failed": False,
-        "task": {"1": ways},
-        "parameters": 5e6,
-        "tokens": 2e6,
-        "tokens_per_second": 1e4,
-        "seconds": 200.0,
-        "seconds_of_use": 40.0,
-        "model": name,
-        "passes": None,
-        **more,
-    }
+def fits(system: str, frozen: float, tuned: float, random: float = 0.3) -> list[Row]:
+    values = {"frozen": frozen, "tuned": tuned, "random": random}
+    return [fit(system, way, value) for way, value in values.items()]
 
 
-def results(*rungs: Any, tfidf: float = 0.5, fractions: tuple[float, ...] = (1.0,)) -> Any:
-    baselines = {
-        f"{each:g}": {"majority": figures(0.25), "tfidf": figures(tfidf)} for each in fractions
-    }
-    ways = ["frozen", "tuned", "random"]
-    found = {
+def pretrained(system: str) -> Row:
+    figures = {"parameters": 5e6, "tokens": 2e6, "seconds": 200.0, "run": f"runs/{system}"}
+    return Row("pretrain", system.lower(), system, 1, page=True, **figures)
+
+
+def system(name: str, fits_tasks: bool = True) -> dict[str, Any]:
+    facts = {"name": name.lower(), "title": name, "adds": f"What {name} adds <here>."}
+    facts |= {"run": f"runs/{name}", "run_of": name.lower(), "model": name}
+    return {**facts, "fits_tasks": fits_tasks}
+
+
+def results(
+    *rows: Row,
+    tfidf: float = 0.5,
+    fractions: tuple[float, ...] = (1.0,),
+    systems: tuple[str, ...] = (),
+    task: bool = True,
+) -> Results:
+    """The results of the systems of the rows, and of others that have none."""
+    titles = dict.fromkeys([*(row.title for row in rows), *systems])
+    baselines = [
+        fit(name, "baseline", value, fraction=fraction, epochs=None, rate=None)
+        for fraction in fractions
+        for name, value in (("majority", 0.25), ("tfidf", tfidf))
+    ]
+    named = [replace(row, title=baseline_title(row.system)) for row in baselines]
+    facts = {
         "bertwright": "1",
-        "rungs": list(rungs),
+        "systems": [system(title, task) for title in titles],
         "left_out": dict.fromkeys(("cove", "seq2seq"), "it is trained on translations"),
-        "failed": {},
         "settings": {"fractions": list(fractions), "minutes": 3.0, "tokens": None},
         "environment": {"cores": 2},
         "text": {"train": {"characters": 10**7}, "held_out": {"characters": 3 * 10**5}},
         "task": {
             "kind": "classification",
             "metric": "accuracy",
-            "ways": ways,
+            "ways": ["frozen", "tuned", "random"],
             "examples": {"train": 90},
             "evaluated_on": "test",
-            "baselines": baselines,
-        },
+        }
+        if task
+        else None,
     }
-    return found | {"conclusion": conclusion(found)}
+    trained = [pretrained(title) for title in titles if title not in systems]
+    found = Results(facts, [*trained, *rows, *(named if task else [])])
+    return replace(found, facts=facts | {"conclusion": conclusion(found)})
+
+
+def with_interval(rows: list[Row], low: float | None, high: float | None) -> list[Row]:
+    return [replace(row, low=low, high=high) for row in rows]
 
 
 def test_what_is_ahead_by_its_interval_is_called_so() -> None:
-    said = conclusion(results(rung("BERT", 0.7, 0.9), rung("GPT", 0.6, 0.8)))
+    said = conclusion(results(*fits("BERT", 0.7, 0.9), *fits("GPT", 0.6, 0.8)))
     assert said.startswith("BERT, fine-tuned,")
     assert_names(said, "accuracy 90.0% (88.0 to 92.0)", "clearly ahead of every")
     assert "clearly ahead of TF-IDF" in said
@@ -82,81 +96,99 @@ def test_what_is_ahead_by_its_interval_is_called_so() -> None:
 
 
 def test_nothing_is_claimed_where_intervals_overlap() -> None:
-    said = conclusion(results(rung("BERT", 0.7, 0.9), rung("GPT", 0.6, 0.87), tfidf=0.88))
+    said = conclusion(results(*fits("BERT", 0.7, 0.9), *fits("GPT", 0.6, 0.87), tfidf=0.88))
     assert "not clearly ahead of GPT" in said
     assert "87.0%" in said
     assert "not clearly ahead of TF-IDF" in said
-    bare = rung("BERT", 0.7, 0.9)
-    bare["task"]["1"]["tuned"] |= {"low": None, "high": None}
-    assert "not clearly ahead of GPT" in conclusion(results(bare, rung("GPT", 0.1, 0.2)))
+    bare = with_interval(fits("BERT", 0.7, 0.9), None, None)
+    assert "not clearly ahead of GPT" in conclusion(results(*bare, *fits("GPT", 0.1, 0.2)))
 
 
 def test_a_baseline_and_random_weights_may_be_ahead() -> None:
-    said = conclusion(results(rung("BERT", 0.7, 0.6, random=0.71), tfidf=0.95))
+    said = conclusion(results(*fits("BERT", 0.7, 0.6, random=0.71), tfidf=0.95))
     assert said.startswith("BERT, frozen features,")
     assert_names(said, "95.0% (93.0 to 97.0), is clearly ahead", "not clearly worth it")
-    near = conclusion(results(rung("BERT", 0.7, 0.6), tfidf=0.71))
+    near = conclusion(results(*fits("BERT", 0.7, 0.6), tfidf=0.71))
     assert "71.0% (69.0 to 73.0), is above" in near
-    assert "no better than TF-IDF" in conclusion(results(rung("BERT", 0.7, 0.6), tfidf=0.7))
+    assert "no better than TF-IDF" in conclusion(results(*fits("BERT", 0.7, 0.6), tfidf=0.7))
 
 
 def test_what_is_not_measured_yet_is_named() -> None:
-    begun = {**rung("GPT", 0, 0), "task": {"1": {}}}
-    found = results(rung("BERT", 0.7, 0.9), begun)
-    assert "Not measured yet: GPT" in found["conclusion"]
+    found = results(*fits("BERT", 0.7, 0.9), systems=("GPT",))
+    assert "Not measured yet: GPT" in conclusion(found)
     assert "not measured yet" in ladder_page(found, Path("x"))
-    assert "Not measured" not in results(rung("BERT", 0.7, 0.9))["conclusion"]
+    assert "Not measured" not in conclusion(results(*fits("BERT", 0.7, 0.9)))
 
 
 def test_fine_tuning_that_was_too_short_is_named() -> None:
-    short = rung("GPT", 0.5, 0.4)
-    short["task"]["1"]["tuned"]["epochs"] = 0.2
-    said = results(rung("BERT", 0.7, 0.9), short)["conclusion"]
-    assert re.search("too short.*GPT", said)
+    short = [replace(row, epochs=0.2) for row in fits("GPT", 0.5, 0.4)]
+    assert re.search("too short.*GPT", conclusion(results(*fits("BERT", 0.7, 0.9), *short)))
+
+
+def test_a_system_with_other_minutes_is_named() -> None:
+    longer = [replace(row, minutes=3.0) for row in fits("BERT", 0.7, 0.9)]
+    rows = [*longer, *fits("GPT", 0.6, 0.8), *fits("ELMo", 0.6, 0.8)]
+    page = ladder_page(results(*rows), Path("x"))
+    assert re.search("at most 1 min; one of BERT 3 min", page)
+
+
+def test_seeds_are_means_with_a_deviation() -> None:
+    first = fit("BERT", "tuned", 0.9)
+    found = results(first, replace(first, seed=2, value=0.8, low=0.78, high=0.82))
+    mean = found.of_task("bert", "tuned")
+    assert mean is not None
+    assert (mean.value, mean.low, mean.high) == pytest.approx((0.85, 0.83, 0.87))
+    assert mean.sd == pytest.approx(0.05 * 2**0.5)
+    assert "85.0% (83.0 to 87.0), sd 7.1" in task_table(found)[1][0]
 
 
 def test_without_a_task_the_lowest_bits_are_named() -> None:
-    rungs = [
-        rung("GPT", 0, 0, bits_per_character=1.5),
-        rung("n-gram", 0, 0, bits_per_character=1.4),
-        rung("BERT", 0, 0, pseudo_bits_per_character=1.0),
-    ]
-    found = {**results(*rungs), "task": None}
+    bits = (("GPT", "bits", 1.5), ("n-gram", "bits", 1.4), ("BERT", "pseudo_bits", 1.0))
+    found = results(
+        *(
+            Row("text", name.lower(), name, 1, metric=f"{kind}_per_character", value=value)
+            for name, kind, value in bits
+        ),
+        task=False,
+    )
     said = conclusion(found)
     assert "n-gram predicts" in said
     assert "BERT" not in said
-    assert "bits a character" in text_table(found)[0]
-    page = ladder_page({**found, "conclusion": said}, Path("x"))
+    columns, rows = text_table(found)
+    assert columns[-2:] == ["bits a character", "pseudo-bits"]
+    assert [row[-2:] for row in rows] == [["1.500", ""], ["1.400", ""], ["", "1.000"]]
+    page = ladder_page(found, Path("x"))
     assert "n-gram, bits a character: 1.400" in page
 
 
-def test_rows_are_flat_and_baselines_are_among_them() -> None:
-    rows = rows_of(results(rung("BERT", 0.7, 0.9)))
-    assert [row["rung"] for row in rows] == ["bert", "majority", "tfidf"]
-    assert (rows[0]["tuned"], rows[0]["tuned_high"]) == (0.9, pytest.approx(0.92))
-    assert rows[2]["baseline"] == 0.5
-    assert not any(isinstance(value, dict | list) for row in rows for value in row.values())
-    assert short_table(results(rung("BERT", 0.7, 0.9)))[1][0][2] == "90.0% (88-92)"
+def test_rows_are_flat_in_tables() -> None:
+    row = fit("BERT", "tuned", 0.9, metrics={"accuracy": 0.9, "f1": 0.8})
+    flat = row.flat()
+    assert flat["metrics.f1"] == 0.8
+    assert not any(isinstance(value, dict | list) for value in flat.values())
+    assert set(flat) <= set(columns_of([flat]))
+    assert task_table(results(row), is_short=True)[1][0][2] == "90.0% (88-92)"
 
 
 def test_baselines_have_a_column_of_their_own() -> None:
-    found = results(rung("BERT", 0.7, 0.9), fractions=(0.5, 1.0))
-    for columns, rows in (task_table(found), short_table(found)):
+    found = results(*fits("BERT", 0.7, 0.9), fractions=(0.5, 1.0))
+    for columns, rows in (
+        task_table(found),
+        task_table(found, is_short=True),
+        *(each[1:] for each in by_fraction(found)),
+    ):
         column = columns.index("baseline")
         for row in rows:
             assert len(row) == len(columns)
-            is_rung = row[0] == "BERT"
-            assert bool(row[1]) is is_rung
-            assert bool(row[column]) is not is_rung
-    ((_, rows),) = by_fraction(found)
-    assert all(len(row) == len(task_table(found)[0]) - 1 for row in rows)
+            assert not (row[1] and row[column])
+            assert bool(row[column]) is (row[0] != "BERT")
 
 
 def test_the_page_has_the_picture_the_failures_and_what_is_left_out() -> None:
-    failed = {**rung("NNLM", 0, 0), "task": {}, "reasons": ["out of <memory>"], "failed": True}
-    few = rung("BERT", 0.7, 0.9)
-    few["task"]["0.1"] = {"tuned": figures(0.6), "frozen": figures(0.5)}
-    page = ladder_page(results(few, failed, fractions=(0.1, 1.0)), Path("ladder"))
+    failed = Row("pretrain", "nnlm", "NNLM", 1, reason="out of <memory>", failed=True)
+    few = [fit("BERT", way, value, fraction=0.1) for way, value in (("tuned", 0.6),)]
+    rows = [*fits("BERT", 0.7, 0.9), *few, failed]
+    page = ladder_page(results(*rows, fractions=(0.1, 1.0)), Path("ladder"))
     assert re.search('aria-label="Accuracy on test[^"]*BERT', page)
     assert "BERT, fine-tuned: 90.0%, 88.0% to 92.0%" in page
     assert "TF-IDF + logistic regression: 50.0%" in page

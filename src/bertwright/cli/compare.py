@@ -155,60 +155,48 @@ def _compare(
             "tenth of its modules, which its task is tested on: leave it out"
         )
 
-    from bertwright.recipes.compare import ladder
-    from bertwright.recipes.compare.preset import MADE, Preset, python_docs
-    from bertwright.recipes.compare.text import MOST_HELD_OUT
-    from bertwright.recipes.compare.use import Task
+    from bertwright.recipes.compare import run as comparison
+    from bertwright.recipes.compare.labelled import Task
+    from bertwright.recipes.compare.presets import MADE, python_docs
 
     out = Path(config.out)
     task = None if files is None else Task(kind, files, options, test)
-    chosen = Preset(list(corpus), config, reading, task)
-    of_preset = out / ladder.PRESET
+    request = comparison.Request(corpus, config, task, reading)
+    of_preset = out / comparison.PRESET
     if dry_run:
-        ladder.refuse_other_folder(out, overwrite)
+        comparison.refuse_other_folder(out, overwrite)
         with TemporaryDirectory() as temporary:  # a plan writes nothing into the folder
             if preset is not None:
                 is_made = (of_preset / MADE).is_file() and not overwrite
-                chosen = python_docs(config, of_preset if is_made else Path(temporary), say)
-            plan = ladder.plan_of(
-                chosen.inputs, chosen.config, chosen.task, chosen.reading, overwrite
-            )
+                request = python_docs(config, of_preset if is_made else Path(temporary), say)
+            plan = comparison.plan_of(request, overwrite)
         print_json(plan.as_dict()) if json else _show_plan(plan, config)
         return
-    with step_bars("all") as on_step, ladder.hold(out, overwrite) as folder:
+    with step_bars("all") as on_step, comparison.hold(out, overwrite) as folder:
         if preset is not None:
-            chosen = python_docs(config, of_preset, say, overwrite)
-        results = ladder.compare(
-            folder,
-            chosen.inputs,
-            chosen.config,
-            task=chosen.task,
-            reading=chosen.reading,
-            most_held_out=None if preset else MOST_HELD_OUT,
-            say=say,
-            on_step=on_step,
-        )
+            request = python_docs(config, of_preset, say, overwrite)
+        results = comparison.compare(folder, request, say=say, on_step=on_step)
     print_json(results) if json else _show(results)
     page = out / "report.html"
     if open_page:
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
-    if results["failed"]:
-        names = ", ".join(dict.fromkeys(name.partition("/")[0] for name in results["failed"]))
+    if failed := dict.fromkeys(row["system"] for row in results["rows"] if row["failed"]):
         raise BertwrightError(
-            f"{names} failed, for the reasons on {page}; the others are whole. The same command "
-            "tries again what failed"
+            f"{', '.join(failed)} failed, for the reasons on {page}; the others are whole. The "
+            "same command tries again what failed"
         ) from folder.unexpected
 
 
-def _show(results: Mapping[str, Any]) -> None:
+def _show(content: Mapping[str, Any]) -> None:
     """Print the tables, the conclusion, the reasons of failures, and the path of the page."""
-    from bertwright.report.ladder import short_table, text_table
+    from bertwright.report.ladder import task_table, text_table
+    from bertwright.report.rows import Results
 
-    if results["task"]:
-        columns, rows = short_table(results)
-        task = results["task"]
+    results, task = Results.of(content), content["task"]
+    if task:
+        columns, rows = task_table(results, is_short=True)
         print_table(columns, rows, f"{task['metric']} on {task['evaluated_on']} (95 % interval)")
     columns, rows = text_table(results)
     columns = [SHORT.get(name, name) for name in columns]
@@ -217,12 +205,12 @@ def _show(results: Mapping[str, Any]) -> None:
         shown = slice(start, start + MOST_COLUMNS)
         print_table(["", *columns[shown]], [[row[0], *row[shown]] for row in rows], heading)
         heading = "Text and words, further columns"
-    if results["conclusion"]:
-        print(results["conclusion"])
-    for rung in results["rungs"]:
-        for reason in rung["reasons"]:
-            print(f"{rung['title']} failed: {reason}")
-    print(f"\nThe page: {Path(results['out']) / 'report.html'}")
+    if content["conclusion"]:
+        print(content["conclusion"])
+    reasons = {(row.title, row.reason) for row in results.rows if row.failed}
+    for title, reason in sorted(reasons):
+        print(f"{title} failed: {reason}")
+    print(f"\nThe page: {Path(content['out']) / 'report.html'}")
 
 
 def _show_plan(plan: Any, config: CompareConfig) -> None:
@@ -230,11 +218,11 @@ def _show_plan(plan: Any, config: CompareConfig) -> None:
     from bertwright.recipes.compare.plan import NOT_NAMED
 
     rows: dict[str, list[Any]] = {}
-    for step in plan.steps:
-        title = next((rung.title for rung in plan.rungs if rung.name == step.rung), "before")
+    for step, seconds in plan.todo:
+        title = next((rung.title for rung in plan.rungs if rung.name == step.system), "before")
         own = rows.setdefault(title, [0, 0.0])
         own[0] += 1
-        own[1] += step.seconds
+        own[1] += seconds
     cells = [[name, steps, clock(seconds)] for name, (steps, seconds) in rows.items()]
     print_table(["", "steps", "at most"], cells, "To do")
     for name, reason in plan.left_out.items():
@@ -243,6 +231,6 @@ def _show_plan(plan: Any, config: CompareConfig) -> None:
     for warning in plan.warnings:
         print(warning)
     print(
-        f"\n{len(plan.steps)} steps, at most {clock(plan.seconds)}; about "
+        f"\n{len(plan.todo)} steps, at most {clock(plan.seconds)}; about "
         f"{plan.bytes_needed / 1e9:.1f} GB of disk in {shlex.quote(config.out)}"
     )

@@ -22,9 +22,10 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     """
     refuse_suffix(out, *PAGE)
 
-    from bertwright.report.ladder import LADDER, write_ladder
+    from bertwright.report.ladder import write_ladder
     from bertwright.report.pages import write_report
     from bertwright.report.read import read_run
+    from bertwright.report.rows import LADDER
 
     if (run / LADDER).is_file():
         path = write_ladder(run, out)

@@ -26,8 +26,9 @@ class CompareConfig:
     tokens: int | None = None
     """Number of tokens that each system reads in pre-training, instead of minutes."""
     task_minutes: float | None = None
-    """Maximum minutes of one fine-tuning, including the search for its learning rate; unset: 1,
-    with --preset python 0.4."""
+    """Maximum minutes of one fine-tuning of the systems that are named, including the search for
+    its learning rate; unset: those that a system already has in this folder, else 1, with --preset
+    python 0.4."""
     fractions: tuple[float, ...] = (1.0,)
     """Fractions of the labelled training examples to fine-tune on, such as 0.1 1."""
     seeds: int = 1
@@ -77,11 +78,6 @@ class CompareConfig:
     def minutes_each(self) -> float:
         """Minutes of pre-training of each system."""
         return 3.0 if self.minutes is None else self.minutes
-
-    @property
-    def minutes_of_fit(self) -> float:
-        """Minutes of one fine-tuning at most."""
-        return 1.0 if self.task_minutes is None else self.task_minutes
 
     @property
     def sorted_fractions(self) -> tuple[float, ...]:

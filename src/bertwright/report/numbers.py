@@ -41,7 +41,7 @@ _BASELINES = {
 }
 _CORRELATIONS = ("matthews", "pearson", "spearman")
 _LOWER_IS_BETTER = ("loss", "error")
-_NO_FRACTIONS = (*_CORRELATIONS, *_LOWER_IS_BETTER, "threshold", "count")
+_NO_FRACTIONS = (*_CORRELATIONS, *_LOWER_IS_BETTER, "threshold", "count", "bits")
 
 
 def title(metric: str) -> str:

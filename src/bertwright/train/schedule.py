@@ -15,7 +15,9 @@ from bertwright.config.run import ScheduleConfig
 
 @dataclass(frozen=True)
 class Budget:
-    """The length of a run: a number of steps, or seconds of wall-clock time."""
+    """The length of a run: a number of steps, seconds of wall-clock time, or whichever of the two
+    ends first.
+    """
 
     steps: int | None = None
     seconds: float | None = None
@@ -24,10 +26,9 @@ class Budget:
         """Return the fraction of the run before step `step` (from 0), which begins after
         `seconds`.
         """
-        if self.steps is not None:
-            return step / self.steps
-        assert self.seconds is not None
-        return min(1.0, seconds / self.seconds)
+        of_steps = 0.0 if self.steps is None else step / self.steps
+        of_seconds = 0.0 if self.seconds is None else min(1.0, seconds / self.seconds)
+        return max(of_steps, of_seconds)
 
     def left(self, step: int, seconds: float, since: tuple[int, float] = (0, 0.0)) -> float | None:
         """Return the seconds that are left after step `step`, which ended at `seconds`; None if
@@ -36,11 +37,11 @@ class Budget:
         `since` is the step and the second from which the rate is measured: it leaves out the
         preparation, and the time of an earlier session that may have run on another machine.
         """
-        if self.seconds is not None:
-            return max(0.0, self.seconds - seconds)
-        assert self.steps is not None
+        left = [] if self.seconds is None else [max(0.0, self.seconds - seconds)]
         done, taken = step - since[0], seconds - since[1]
-        return (self.steps - step) * taken / done if done else None
+        if self.steps is not None and done:
+            left.append((self.steps - step) * taken / done)
+        return min(left, default=None)
 
 
 def rate_factor(config: ScheduleConfig, done: float, width: float) -> float:

@@ -1,19 +1,25 @@
-"""Which systems are compared, what a fit has time for, and what is done once."""
+"""Which systems are compared, which steps they have, and what is done once."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bertwright.config.compare import CompareConfig
+from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.models.catalogue import MODELS
-from bertwright.recipes.compare.plan import choose, make_plan
+from bertwright.recipes.compare import run as comparison
+from bertwright.recipes.compare.labelled import Task
+from bertwright.recipes.compare.plan import Plan, choose
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
-from bertwright.recipes.compare.stages import Stages
-from bertwright.recipes.compare.use import plan_fit, plan_frozen, plan_network
+from bertwright.recipes.compare.steps import Done, Finished
+from bertwright.report.rows import Row
+from bertwright.tasks.texts.options import ClassificationOptions
 from tests.house.source import ROOT
+from tests.recipes.compare.conftest import write_labels, write_text
 
 
 def names(config: CompareConfig, kind: str | None) -> set[str]:
@@ -63,20 +69,35 @@ def test_a_rung_that_reads_another_run_needs_it() -> None:
         choose(config, "tagging")
 
 
-def test_done_steps_are_not_planned_and_seeds_add_some() -> None:
-    config = CompareConfig(out="x", systems=("ngram", "bert"), minutes=2)
-    whole = make_plan(config, "classification", 10**6)
-    rest = make_plan(config, "classification", 10**6, lambda name: name.startswith("ngram"))
-    assert {step.rung for step in rest.steps} == {"", "bert"}
-    assert rest.seconds < whole.seconds
-    assert whole.bytes_needed > 4 * 10**6
-    two = make_plan(CompareConfig(out="x", systems=("bert",), seeds=2), "classification", 10)
-    assert {"bert-1/pretrain", "bert-2/tuned-1"} <= {step.name for step in two.steps}
+def plan_of(folder: Path, *systems: str, task: bool = True, **over: Any) -> Plan:
+    """A plan for a text of a few words."""
+    corpus = folder / "corpus.txt"
+    if not corpus.is_file():
+        write_text(corpus)
+    labels = write_labels(folder / "labels.tsv", 40)
+    of_labels = Task(
+        "classification", TaskFilesConfig(train=str(labels)), ClassificationOptions(), None
+    )
+    config = CompareConfig(out=str(folder / "out"), systems=systems, **over)
+    return comparison.plan_of(
+        comparison.Request([str(corpus)], config, of_labels if task else None)
+    )
 
 
-def test_seeds_of_the_task_alone_add_fits_of_the_same_pre_training() -> None:
-    config = CompareConfig(out="x", systems=("bert",), task_seeds=3, fractions=(0.1, 1.0))
-    names = {step.name for step in make_plan(config, "classification", 10).steps}
+def names_of(plan: Plan) -> set[str]:
+    return {step.name for step, _ in plan.todo}
+
+
+def test_seeds_add_steps(tmp_path: Path) -> None:
+    one, two = (plan_of(tmp_path, "bert", seeds=seeds) for seeds in (1, 2))
+    assert {"bert-1/pretrain", "bert-1/tuned-1"} <= names_of(one)
+    assert {"bert-2/pretrain", "bert-2/tuned-1"} <= names_of(two) - names_of(one)
+    assert one.seconds < two.seconds
+    assert one.bytes_needed < two.bytes_needed
+
+
+def test_seeds_of_the_task_alone_add_fits_of_the_same_pre_training(tmp_path: Path) -> None:
+    names = names_of(plan_of(tmp_path, "bert", task_seeds=3, fractions=(0.1, 1.0)))
     assert {name for name in names if name.startswith("bert-3")} == {
         "bert-3/frozen-0.1",  # its examples are drawn
         "bert-3/tuned-0.1",
@@ -92,9 +113,9 @@ def test_minimal_pairs_are_planned_by_their_number_and_length(tmp_path: Path) ->
     def seconds(system: str, *lines: str) -> float:
         path = tmp_path / "pairs.tsv"
         path.write_text("good\tbad\n" + "".join(f"{line}\t{line}\n" for line in lines), "utf-8")
-        config = CompareConfig(out="x", systems=(system,), pairs=(str(path),))
-        (step,) = (s for s in make_plan(config, None, 10).steps if s.name.endswith("/pairs"))
-        return step.seconds
+        plan = plan_of(tmp_path, system, task=False, pairs=(str(path),))
+        (found,) = (seconds for step, seconds in plan.todo if step.name.endswith("/pairs"))
+        return found
 
     few, short, long = ("a b c d",), ("a b c d",) * 500, ("a b c d e f g h",) * 500
     of_masked = [seconds("bert", *lines) for lines in (few, short, long)]
@@ -103,56 +124,20 @@ def test_minimal_pairs_are_planned_by_their_number_and_length(tmp_path: Path) ->
     assert of_masked[2] - of_masked[0] > 2 * (of_masked[1] - of_masked[0])  # T times T tokens
     assert of_text[0] < of_text[1] < of_text[2] < of_masked[2]
     with pytest.raises(DataError, match="nowhere"):
-        make_plan(CompareConfig(out="x", systems=("bert",), pairs=("nowhere.tsv",)), None, 10)
+        plan_of(tmp_path, "bert", pairs=("nowhere.tsv",))
     with pytest.raises(DataError, match=r"nowhere\.txt"):
-        make_plan(CompareConfig(out="x", word_tests=("nowhere.txt",)), None, 10)
+        plan_of(tmp_path, "bert", word_tests=("nowhere.txt",))
 
 
-def test_a_fit_has_what_fits_its_time() -> None:
-    fast = plan_fit(400, 100, 20, seconds=60, speed=2000, rates=3, has_dev=True)
-    assert (fast.examples, fast.dev, fast.epochs, fast.on_a_slice) == (400, 100, 20, False)
-    short = plan_fit(400, 100, 20, seconds=60, speed=100, rates=3, has_dev=True)
-    assert short.on_a_slice
-    assert 25 < 400 * short.epochs / 100 < 60 / 1.4
-    swept = plan_fit(400, 100, 20, seconds=60, speed=100, rates=3, has_dev=False)
-    assert not swept.on_a_slice
-    assert 3 * 400 * swept.epochs / 100 < 60
-    known = plan_fit(400, 100, 20, seconds=60, speed=100, rates=1, has_dev=True)
-    assert known.epochs > short.epochs
-    for has_dev in (True, False):  # so little time is for one rate
-        few = plan_fit(400, 100, 20, seconds=25, speed=40, rates=3, has_dev=has_dev)
-        assert (few.rates, few.on_a_slice) == (1, False)
-        assert 400 * few.epochs > 25 * 40 / 2
-    two = plan_fit(400, 100, 20, seconds=50, speed=80, rates=3, has_dev=False)
-    assert two.rates == 2
-    slow = plan_fit(400, 100, 20, seconds=1, speed=1, rates=3, has_dev=True)
-    assert slow.epochs == 32 / 400  # a step at least
-
-
-def test_frozen_features_are_of_as_many_examples_as_fit() -> None:
-    assert plan_frozen(400, 100, seconds=60, speed=100).examples == 400
-    few = plan_frozen(100_000, 5000, seconds=10, speed=100)
-    assert few.examples + few.dev == 3000
-
-
-def test_a_network_on_frozen_features_ends_in_time() -> None:
-    slow = plan_network(3000, 3250, 20, seconds=60, speed=12, network_speed=90)
-    features = (slow.examples + slow.dev) / (3 * 12)
-    training = slow.examples * slow.epochs / 90
-    evaluations = slow.epochs * slow.every * slow.dev / (3 * 90)
-    assert features < 35
-    assert training + evaluations < 35
-    assert slow.epochs > 1
-    fast = plan_network(3000, 100, 20, seconds=60, speed=1000, network_speed=3000)
-    assert (fast.examples, fast.epochs) == (3000, 20)
-
-
-def test_stages_are_kept_by_their_key(tmp_path: Path) -> None:
-    stages = Stages(tmp_path)
-    assert stages.find("bert-1/text", {}) is None
-    stages.keep("bert-1/text", {"files": ("a",)}, {"bits": 1.5})
-    assert stages.find("bert-1/text", {"files": ["a"]}) == {"bits": 1.5}
-    assert stages.find("bert-1/text", {"files": ["b"]}) is None
-    stages.path("bert-1/text").write_text("{")
-    with pytest.raises(IntegrityError, match="bert-1"):
-        stages.find("bert-1/text", {})
+def test_steps_are_kept_by_their_key(tmp_path: Path) -> None:
+    finished = Finished(tmp_path)
+    assert finished.find("bert-1/text", {}) is None
+    row = Row("text", "bert", "BERT", 1, metric="bits_per_character", value=1.5)
+    finished.keep("bert-1/text", {"files": ("a",)}, Done([row], {"characters": 3}))
+    for each in (finished, Finished(tmp_path)):
+        found = each.find("bert-1/text", {"files": ["a"]})
+        assert found == Done([row], {"characters": 3})
+        assert each.find("bert-1/text", {"files": ["b"]}) is None
+    (tmp_path / "steps.jsonl").write_text("{")
+    with pytest.raises(IntegrityError, match=r"line 1 of .*steps\.jsonl"):
+        Finished(tmp_path).find("bert-1/text", {})

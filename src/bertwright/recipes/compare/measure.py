@@ -1,34 +1,42 @@
-"""Measure a rung without labels: on held-out text, minimal pairs, words and senses of words."""
+"""Measure a system without labels: on held-out text, minimal pairs, words and senses of words.
+
+A measurement is one class here and its row in `MEASUREMENTS`. The plan then has its steps, and each
+of its rows is a column of the table of text and words, by its metric and its test.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from bertwright.atomic import sha256_file
+from bertwright.config.compare import CompareConfig
 from bertwright.errors import DataError
 from bertwright.inference.files.perplexity import minimal_pairs, side_by_side
 from bertwright.inference.files.texts import open_minimal_pairs
-from bertwright.inference.model import Model
+from bertwright.inference.model import Model, load
 from bertwright.inference.senses import read_usages, score_words, vectors_of_usages
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.recipes.compare.rungs import Rung
-from bertwright.recipes.compare.stages import Found
+from bertwright.recipes.compare.rungs import RUNGS, Rung
+from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, SystemStep
 from bertwright.recipes.compare.text import WRITTEN, TextFolders
-from bertwright.report.ladder import OWN_PAIRS
-from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.recipes.compare.train import Pretrain
+from bertwright.text.tokenizer.tokenizer import load_tokenizer
+
+OWN_PAIRS = "minimal_pairs.tsv"
+"""The file of our own minimal pairs."""
 
 KNOWN = 0.6
 """The fraction of the words of our own English tests that the vocabulary must know for them to be
 used. The documentation of a small Python installation knows 80 % of them.
 """
-
-
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|[^\w\s]")
 """A word, a punctuation mark, or a character of a script that is written without spaces."""
 TOKENS_A_WORD = 1.3
@@ -39,11 +47,143 @@ on one busy CPU core.
 """
 
 
-def measure_text(rung: Rung, model: Model, folders: TextFolders) -> Found:
-    """Return the bits per character of a model on the held-out text.
+class Measurement(SystemStep):
+    """Measures a pre-trained system with one seed."""
+
+    @classmethod
+    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
+        """Return whether a system is measured."""
+        raise NotImplementedError
+
+    def needs(self, of: Comparison) -> Sequence[SystemStep]:
+        return [Pretrain(RUNGS[self.rung.is_that_of or self.rung.name], self.seed)]
+
+    def model(self, of: Comparison) -> Model:
+        """Return the system."""
+        return load(of.run_folder(self.rung, self.seed), of.device)
+
+
+@dataclass(frozen=True)
+class HeldOutText(Measurement):
+    """The bits per character of the held-out text.
 
     A masked language model is evaluated on some of the sentences, by their pseudo-log-likelihood.
     """
+
+    measure = "text"
+    shown = "held-out text"
+
+    @classmethod
+    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
+        return bool(rung.scores)
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        found = measure_text(self.rung, self.model(of), TextFolders(of.out))
+        is_masked, bits = self.rung.scores == "masked", found["bits_per_character"]
+        unknown = found["unknown"] / max(1, found["tokens"])
+        rows = [
+            self.row(metric=f"{'pseudo_' * is_masked}bits_per_character", value=bits),
+            self.row(metric="spelling_fraction", value=found["spelling_fraction"]),
+            self.row(metric="unknown_fraction", value=unknown),
+        ]
+        kind = "pseudo-bits" if is_masked else "bits"
+        return Done(rows, notes=[f"{self.name}: {bits:.3f} {kind} a character"])
+
+
+@dataclass(frozen=True)
+class MinimalPairs(Measurement):
+    """The accuracy on tables of minimal pairs, and on our own if the text is English."""
+
+    measure = "pairs"
+    shown = "minimal pairs"
+
+    @classmethod
+    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
+        return bool(rung.scores)
+
+    def key(self, of: Comparison) -> Any:
+        return {"files": contents(of.config.pairs)}
+
+    def seconds(self, of: Comparison) -> float:
+        return OVERHEAD + seconds_of_pairs(of.config.pairs, self.rung.scores == "masked")
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        rows = []
+        with as_file(files(__package__) / OWN_PAIRS) as own:
+            tables = {path: Path(path).name for path in of.config.pairs}
+            if is_english(of):
+                tables[str(own)] = ""
+            if not tables:
+                return Done()
+            model = self.model(of)
+            for path, test in tables.items():
+                accuracy = minimal_pairs([model], path)["accuracy"]
+                rows.append(self.row(metric="minimal_pairs", value=accuracy, test=test))
+        return Done(rows)
+
+
+@dataclass(frozen=True)
+class WordTests(Measurement):
+    """The results on files of similarities and analogies of words."""
+
+    measure = "words"
+    shown = "word tests"
+
+    @classmethod
+    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
+        return bool(config.word_tests) and rung.vectors and not rung.is_that_of
+
+    def key(self, of: Comparison) -> Any:
+        return {"files": contents(of.config.word_tests)}
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        table, rows = open_words(of.run_folder(self.rung, self.seed)), []
+        for path in of.config.word_tests:
+            name = Path(path).name
+            try:
+                found = evaluate_words(table, path)
+            except DataError as error:
+                rows.append(self.row(test=name, reason=str(error)))
+            else:
+                (low, high), score = found.interval, found.score
+                metric = found.metric
+                rows.append(self.row(test=name, metric=metric, value=score, low=low, high=high))
+        return Done(rows)
+
+
+@dataclass(frozen=True)
+class Senses(Measurement):
+    """The accuracy of the best layer on our sentences with ambiguous words, if the text is
+    English.
+    """
+
+    measure = "senses"
+    shown = "senses of words"
+
+    @classmethod
+    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
+        return rung.vectors and not rung.is_that_of
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        if not is_english(of):
+            return Done()
+        usages = read_usages()
+        scores = score_words(vectors_of_usages(self.model(of), usages), usages)
+        by_layer = [fmean(layer[:, 0].tolist()) for layer in scores]
+        return Done([self.row(metric="senses", value=max(by_layer))])
+
+
+MEASUREMENTS: tuple[type[Measurement], ...] = (HeldOutText, MinimalPairs, WordTests, Senses)
+"""All measurements, in the order in which they are done and shown."""
+
+
+def contents(paths: Sequence[str | Path]) -> dict[str, str | None]:
+    """Return the SHA-256 of each file; None for what is no file, such as standard input."""
+    return {str(p): sha256_file(Path(p)) if Path(p).is_file() else None for p in paths}
+
+
+def measure_text(rung: Rung, model: Model, folders: TextFolders) -> dict[str, Any]:
+    """Return the bits per character of a model on the held-out text, as `perplexity` does."""
     corpus, file = WRITTEN, folders.held_out
     with TemporaryDirectory() as folder:
         if rung.scores == "masked":
@@ -71,21 +211,8 @@ def _readable(model: Model, path: Path) -> list[str]:
     return sentences
 
 
-def measure_pairs(model: Model, paths: Sequence[str], own: bool) -> Found:
-    """Return the accuracy on each table of minimal pairs, by the name of its file.
-
-    If `own`, our own table is included.
-    """
-    found = {}
-    with as_file(files(__package__) / OWN_PAIRS) as path:
-        for each in [*paths, *([str(path)] if own else [])]:
-            result = minimal_pairs([model], each)
-            found[Path(each).name] = {"accuracy": result["accuracy"], "pairs": result["pairs"]}
-    return found
-
-
 def seconds_of_pairs(paths: Sequence[str], masked: bool) -> float:
-    """Return the approximate time of `measure_pairs` in seconds, including our own pairs.
+    """Return the approximate time of `MinimalPairs` in seconds, including our own pairs.
 
     Args:
         paths: the paths of the tables of minimal pairs.
@@ -105,38 +232,8 @@ def seconds_of_pairs(paths: Sequence[str], masked: bool) -> float:
     return tokens / SCORED_A_SECOND
 
 
-def measure_words(run: Path, paths: Sequence[str]) -> Found:
-    """Return the results on similarity and analogy files, by the names of the files.
-
-    If a file cannot be evaluated, its entry is the reason.
-    """
-    table = open_words(run)
-    found: Found = {}
-    for path in paths:
-        try:
-            figures = asdict(evaluate_words(table, path))
-        except DataError as error:
-            found[Path(path).name] = {"reason": str(error)}
-        else:
-            del figures["sections"]
-            found[Path(path).name] = figures
-    return found
-
-
-def measure_senses(model: Model) -> Found:
-    """Return the accuracy on our sentences with ambiguous words, by layer.
-
-    `accuracy` is that of the best layer.
-    """
-    usages = read_usages()
-    scores = score_words(vectors_of_usages(model, usages), usages)
-    by_layer = [fmean(layer[:, 0].tolist()) for layer in scores]
-    best = max(range(len(by_layer)), key=by_layer.__getitem__)
-    return {"accuracy": by_layer[best], "layer": best, "by_layer": by_layer}
-
-
-def is_english(words: Tokenizer) -> bool:
-    """Return whether a word vocabulary knows at least `KNOWN` of the words of our English tests."""
-    sentences = [usage.sentence for usage in read_usages()]
-    flat, _ = words.encode_sentence_ids(sentences)
+def is_english(of: Comparison) -> bool:
+    """Return whether the word vocabulary knows at least `KNOWN` of the words of our tests."""
+    words = load_tokenizer(TextFolders(of.out).vocabulary / "words")
+    flat, _ = words.encode_sentence_ids([usage.sentence for usage in read_usages()])
     return bool((flat != words.unk_id).mean() >= KNOWN)

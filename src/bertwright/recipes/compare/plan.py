@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,10 +15,15 @@ from bertwright.errors import ConfigError, MissingExtra
 from bertwright.inference.word_vectors.evaluate import read_word_test
 from bertwright.models.catalogue import trainable
 from bertwright.models.load import load
-from bertwright.recipes.compare.measure import seconds_of_pairs
+from bertwright.recipes.compare.fit import Baselines, Fit
+from bertwright.recipes.compare.measure import MEASUREMENTS
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS, SAME, Rung
-from bertwright.recipes.compare.use import WAYS, Way
+from bertwright.recipes.compare.steps import Comparison, Step
+from bertwright.recipes.compare.text import TrainVocabularies, WriteShards, WriteText
+from bertwright.recipes.compare.train import Pretrain
+from bertwright.rows.open import size_on_disk
 from bertwright.tasks.catalogue import KINDS, kind_of
+from bertwright.text.corpus.find import find_files
 
 WORD_KERNELS = ("word2vec", "fasttext", "glove")
 """The systems whose training needs the extra `words`."""
@@ -29,22 +33,6 @@ vocabularies.
 """
 NOT_NAMED = "not among --systems"
 """The reason of systems that the user left out, which need not be reported."""
-OVERHEAD = 15.0
-"""The seconds that pre-training takes in addition to its minutes, and that a measurement takes."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A part of a comparison, which is done once."""
-
-    name: str
-    """The name in the folder `stages` and in `--json`."""
-    rung: str
-    """The name of its rung; empty: it is for all rungs."""
-    what: str
-    """A description for users."""
-    seconds: float
-    """The maximum time."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +43,31 @@ class Plan:
     left_out: dict[str, str]
     """The reason for each system that is not compared."""
     steps: list[Step]
+    """All steps in their order."""
+    todo: list[tuple[Step, float]]
+    """The steps that are not done yet, with their maximum seconds."""
     bytes_needed: int
-    ways: tuple[Way, ...] = ()
-    """The ways in which the task is fitted."""
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str]
 
     @property
     def seconds(self) -> float:
-        """The maximum time of all steps."""
-        return sum(step.seconds for step in self.steps)
+        """The maximum time of all steps that are not done yet."""
+        return sum(seconds for _, seconds in self.todo)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON."""
-        found: dict[str, Any] = values.to_dict(self)
-        found["rungs"] = [rung.name for rung in self.rungs]
-        return {**found, "seconds": self.seconds}
+        steps = [
+            {"name": step.name, "system": step.system, "what": step.what, "seconds": seconds}
+            for step, seconds in self.todo
+        ]
+        return {
+            "systems": [rung.name for rung in self.rungs],
+            "left_out": self.left_out,
+            "steps": steps,
+            "seconds": self.seconds,
+            "bytes_needed": self.bytes_needed,
+            "warnings": self.warnings,
+        }
 
 
 def choose(config: CompareConfig, kind: str | None) -> tuple[list[Rung], dict[str, str]]:
@@ -134,113 +132,75 @@ def _reason(rung: Rung, config: CompareConfig, kind: str | None) -> str:
     return ""
 
 
-def make_plan(
-    config: CompareConfig,
-    kind: str | None,
-    characters: int,
-    done: Callable[[str], bool] = lambda name: False,
-) -> Plan:
-    """Return the plan of a comparison, without the steps that are `done`.
-
-    Args:
-        config: the settings of the comparison.
-        kind: the kind of the task; None: there is no task.
-        characters: the size of the corpus in bytes.
-        done: returns whether the step of a name is done.
+def make_plan(of: Comparison, afresh: bool = False) -> Plan:
+    """Return the plan of a comparison; if `afresh`, no step counts as done.
 
     Raises:
         ConfigError, MissingExtra: as for `choose`.
         DataError: a table of minimal pairs or a word test cannot be read.
+        IntegrityError: a file that the comparison wrote was changed.
     """
+    config = of.config
     for path in config.word_tests:
         read_word_test(path)
-    rungs, left_out = choose(config, kind)
-    ways: tuple[Way, ...] = ()
-    if kind is not None:
-        ways = ("tuned", "random") if kind_of(kind).generates else tuple(WAYS)
-    steps = [step for step in _steps(config, rungs, ways, characters) if not done(step.name)]
+    rungs, left_out = choose(config, None if of.labelled is None else of.labelled.task.kind)
+    shared, own = list(_shared_steps(of, rungs)), list(_steps_of_systems(of, rungs))
+    todo = [(step, step.seconds(of)) for step in (*shared, *own) if afresh or of.done(step) is None]
+    if not afresh:
+        for step in shared:
+            of.finished.verify(step.name)
+    characters = size_on_disk(find_files(of.inputs)) or 0
+    kept = 3 + 2 * (of.labelled is not None)  # weights and moments of AdamW; the weights of fits
     sizes = [_bytes(rung, config) for rung in rungs if not rung.is_that_of]
-    kept = 3 + (2 if ways else 0)  # the weights and the optimizer's moments; for fits the weights
     needed = BYTES_A_CHARACTER * characters + sum(kept * size for size in sizes) * config.seeds
     warnings = []
     if config.tokens is not None:
         warnings.append("with --tokens the time is not known: shown is that of --minutes")
-    return Plan(rungs, left_out, steps, needed, ways, warnings)
+    return Plan(rungs, left_out, [*shared, *own], todo, needed, warnings)
 
 
-def data_of(rungs: Sequence[Rung]) -> list[str]:
-    """Return the names of the shards that the rungs read."""
-    return list(dict.fromkeys(rung.data for rung in rungs))
+def _shared_steps(of: Comparison, rungs: Sequence[Rung]) -> Iterator[Step]:
+    """Yield the steps that are for all systems."""
+    yield WriteText()
+    yield TrainVocabularies()
+    for data in dict.fromkeys(rung.data for rung in rungs):
+        yield WriteShards(data)
+    if of.labelled is not None:
+        for fraction in of.config.sorted_fractions:
+            for seed in of.config.seeds_of_fits:
+                yield Baselines(fraction, seed)
 
 
-def _steps(
-    config: CompareConfig, rungs: Sequence[Rung], ways: Sequence[Way], characters: int
-) -> list[Step]:
-    reading = 2 + characters / 2e6
-    steps = [
-        Step("text", "", "Reading the corpus", reading),
-        Step("vocabulary", "", "Training the vocabularies", 10 + reading),
-    ]
-    steps += [
-        Step(f"shards/{data}", "", f"Writing shards of {data}", 1 + reading)
-        for data in data_of(rungs)
-    ]
-    if ways:
-        steps += [
-            Step(f"baselines/{fraction:g}-{seed}", "", "Baselines", 5.0)
-            for fraction in config.sorted_fractions
-            for seed in config.seeds_of_fits
-        ]
-    pairs = {
-        scores: OVERHEAD + seconds_of_pairs(config.pairs, scores == "masked")
-        for scores in {rung.scores for rung in rungs} - {""}
-    }
+def _steps_of_systems(of: Comparison, rungs: Sequence[Rung]) -> Iterator[Step]:
+    """Yield the steps of each system."""
+    config = of.config
     for rung in rungs:
         for seed in config.seeds_of_fits:
             if seed in config.seeds_of_training:
-                steps += _steps_of_training(config, rung, seed, pairs.get(rung.scores, 0.0), ways)
-            steps += _fits_of(config, rung, seed, ways)
-    return steps
+                if not rung.is_that_of:
+                    yield Pretrain(rung, seed)
+                for measurement in MEASUREMENTS:
+                    if measurement.suits(rung, config):
+                        yield measurement(rung, seed)
+            if of.labelled is not None and rung.vectors:
+                yield from _fits(of, rung, seed)
 
 
-def _step(rung: Rung, seed: int, what: str, shown: str, seconds: float) -> Step:
-    return Step(f"{rung.name}-{seed}/{what}", rung.name, f"{rung.title}: {shown}", seconds)
-
-
-def _steps_of_training(
-    config: CompareConfig, rung: Rung, seed: int, scoring: float, ways: Sequence[Way]
-) -> list[Step]:
-    """Return the steps that pre-train a rung and measure what it has learned."""
-    step = partial(_step, rung, seed)
-    steps = []
-    if not rung.is_that_of:
-        steps.append(step("pretrain", "pre-training", 60 * config.minutes_each + OVERHEAD))
-    if rung.scores:
-        steps.append(step("text", "held-out text", OVERHEAD))
-        steps.append(step("pairs", "minimal pairs", scoring))
-    if rung.vectors and not rung.is_that_of:
-        if config.word_tests:
-            steps.append(step("words", "word tests", OVERHEAD))
-        steps.append(step("senses", "senses of words", OVERHEAD))
-    if ways and rung.vectors:
-        steps.append(step("speed", "a trial of fine-tuning", OVERHEAD / 3))
-    return steps
-
-
-def _fits_of(config: CompareConfig, rung: Rung, seed: int, ways: Sequence[Way]) -> list[Step]:
-    """Return the steps that fit the task with a rung.
+def _fits(of: Comparison, rung: Rung, seed: int) -> Iterator[Fit]:
+    """Yield the fits of the task with a system and a seed.
 
     A linear layer on frozen features is fitted once for each pre-training, because all seeds give
     the same layer, unless they draw the examples of a fraction.
     """
-    again = seed not in config.seeds_of_training
-    return [
-        _step(rung, seed, f"{way}-{fraction:g}", WAYS[way], 60 * config.minutes_of_fit + OVERHEAD)
-        for way in ways
-        if rung.vectors and (rung.tuned or way == "frozen")
-        for fraction in config.sorted_fractions
-        if not (again and way == "frozen" and rung.network == "linear" and fraction == 1)
-    ]
+    assert of.labelled is not None
+    is_again = seed not in of.config.seeds_of_training
+    for way in of.labelled.ways:
+        if way != "frozen" and not rung.tuned:
+            continue
+        for fraction in of.config.sorted_fractions:
+            is_same = way == "frozen" and rung.network == "linear" and fraction == 1
+            if not (is_again and is_same):
+                yield Fit(rung, seed, way, fraction)
 
 
 def _bytes(rung: Rung, config: CompareConfig) -> int:

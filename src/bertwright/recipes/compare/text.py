@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,8 @@ from bertwright.data.split import FEW_HELD_OUT, GAP, LEAST_BEFORE, LEAST_HELD_OU
 from bertwright.errors import DataError
 from bertwright.inference.spelling import MOST_WORDS, Spelling
 from bertwright.progress import OnProgress, silent
-from bertwright.recipes.compare.stages import Found
+from bertwright.recipes.compare.steps import Comparison, Done, Step
+from bertwright.report.numbers import count
 from bertwright.rows.open import size_on_disk
 from bertwright.text.corpus.find import find_files
 from bertwright.text.corpus.read import read_documents
@@ -74,6 +76,77 @@ class TextFolders:
         return Spelling(self.words.read_text(encoding="utf-8").split("\n"))
 
 
+def reading_seconds(of: Comparison) -> float:
+    """Return the approximate time of reading the corpus once in seconds."""
+    return 2 + (size_on_disk(find_files(of.inputs)) or 0) / 2e6
+
+
+@dataclass(frozen=True)
+class WriteText(Step):
+    """Write the training text and the held-out text."""
+
+    name = "text"
+    what = "Reading the corpus"
+
+    def seconds(self, of: Comparison) -> float:
+        return reading_seconds(of)
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        folders = TextFolders(of.out)
+        found = write_text(of.inputs, of.reading, folders, of.config.held_out, of.most_held_out)
+        note = (
+            f"text: {count(found['train']['characters'])} characters to train on, "
+            f"{found['held_out']['characters']:,} held out"
+        )
+        files = [folders.train, folders.held_out, folders.sentences]
+        return Done(facts=found, files=files, notes=[note])
+
+
+@dataclass(frozen=True)
+class TrainVocabularies(Step):
+    """Train the wordpiece and the word vocabulary."""
+
+    name = "vocabulary"
+    what = "Training the vocabularies"
+
+    def seconds(self, of: Comparison) -> float:
+        return 10 + reading_seconds(of)
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        folders = TextFolders(of.out)
+        found = train_vocabularies(folders, of.config, of.settings["lowercase"])
+        case = "lower-cased" if found["lowercase"] else "cased"
+        note = (
+            f"vocabularies, {case}: {found['wordpieces']['size']:,} wordpieces, "
+            f"{found['words']['size']:,} words ({found['words']['unknown']:.1%} of text unknown)"
+        )
+        inside = sorted(each for each in folders.vocabulary.rglob("*") if each.is_file())
+        return Done(facts=found, files=[folders.words, *inside], notes=[note])
+
+
+@dataclass(frozen=True)
+class WriteShards(Step):
+    """Write the shards of one kind of data (`rungs.Data`)."""
+
+    data: str
+
+    @property
+    def name(self) -> str:
+        return f"shards/{self.data}"
+
+    @property
+    def what(self) -> str:
+        return f"Writing shards of {self.data}"
+
+    def seconds(self, of: Comparison) -> float:
+        return 1 + reading_seconds(of)
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        folders = TextFolders(of.out)
+        found = build(folders, self.data, of.config.parallel)
+        return Done(facts=found, files=[folders.shards / self.data / MANIFEST])
+
+
 def write_text(
     inputs: Sequence[str],
     reading: CorpusConfig,
@@ -81,7 +154,7 @@ def write_text(
     fraction: float,
     most: int | None = MOST_HELD_OUT,
     on_progress: OnProgress = silent,
-) -> Found:
+) -> dict[str, Any]:
     """Write the training text and the held-out text, and return their sizes.
 
     Held-out text is written only up to about `MOST_HELD_OUT` characters; the rest of what is held
@@ -215,7 +288,7 @@ def train_vocabularies(
     config: CompareConfig,
     lowercase: bool,
     on_progress: OnProgress = silent,
-) -> Found:
+) -> dict[str, Any]:
     """Train the wordpiece and the word vocabulary, and return their sizes.
 
     The words of the training text are counted once for both. If there are translations, they are
@@ -244,7 +317,7 @@ def train_vocabularies(
             "and a million for figures that mean something: give more text"
         )
     of_words = replace(wanted, algorithm="word", vocab_size=config.word_vocab_size)
-    found: Found = {"lowercase": lowercase, "words_of_text": counted.words}
+    found: dict[str, Any] = {"lowercase": lowercase, "words_of_text": counted.words}
     for name, each in (("wordpieces", wanted), ("words", of_words)):
         tokenizer, figures = train_on_counts(counted, each)
         folder = folders.vocabulary / name
@@ -261,7 +334,7 @@ def train_vocabularies(
 
 def build(
     folders: TextFolders, data: str, parallel: Sequence[str], on_progress: OnProgress = silent
-) -> Found:
+) -> dict[str, Any]:
     """Write the shards of one kind of data (`rungs.Data`), and return their counts."""
     out = folders.shards / data
     vocabulary = folders.vocabulary / ("words" if data.startswith("word-") else "wordpieces")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,13 +20,16 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.run import RunConfig, StepRun
 from bertwright.data.shards import open_shards
+from bertwright.machine import core_times, waited_since
 from bertwright.models.catalogue import trainable
 from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.objective import Learner
 from bertwright.recipes import pretrain as pretraining
-from bertwright.recipes.compare.rungs import Rung
-from bertwright.recipes.compare.stages import Found
+from bertwright.recipes.compare.rungs import RUNGS, Rung
+from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, SystemStep
+from bertwright.recipes.compare.text import TextFolders
 from bertwright.recipes.run_folder import ENVIRONMENT
+from bertwright.report.numbers import count
 from bertwright.report.pages import write_report
 from bertwright.report.read import METRICS, read_run
 from bertwright.train.log import read_records
@@ -66,38 +70,49 @@ def run_of(
     return values.from_dict(kind, given)
 
 
-def train(
-    rung: Rung,
-    config: CompareConfig,
-    data: Path,
-    out: Path,
-    seed: int,
-    say: Callable[[str], None],
-) -> Found:
-    """Pre-train a rung, or continue its run; return its tokens, its time, its size and other facts.
+@dataclass(frozen=True)
+class Pretrain(SystemStep):
+    """Pre-train a system, or continue its run."""
 
-    Raises:
-        BertwrightError: as for `pretrain`.
-    """
-    run = run_of(rung, config, data, out, seed, **_length(rung, config, data, out, seed))
-    pretraining.pretrain(run, say, resume=True)
-    records = read_records(out / METRICS)
-    last = records[-1]
-    in_steps = isinstance(run, StepRun)
-    tokens, seconds = int(last["tokens"]), float(last["seconds"])
-    held_out = [record for record in records if record["split"] == "dev"]
-    return {
-        "model": rung.model,
-        "parameters": numbers_of(checkpoint.load(find.find_checkpoint(out)).learner),
-        "tokens": tokens,
-        "seconds": seconds,
-        "tokens_per_second": tokens / max(seconds, 1e-9),
-        "passes": None if in_steps else int(last["step"]),
-        "steps": int(last["step"]) if in_steps else None,
-        "loss": held_out[-1].get("loss") if held_out else None,
-        "precision": json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))["precision"],
-        "page": write_page(out, say),
-    }
+    measure = "pretrain"
+    shown = "pre-training"
+
+    def needs(self, of: Comparison) -> Sequence[Pretrain]:
+        return [Pretrain(RUNGS[self.rung.needs], self.seed)] if self.rung.needs else []
+
+    def seconds(self, of: Comparison) -> float:
+        return 60 * of.config.minutes_each + OVERHEAD
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        rung, config = self.rung, of.config
+        out, data = of.run_folder(rung, self.seed), TextFolders(of.out).shards / rung.data
+        out.parent.mkdir(parents=True, exist_ok=True)
+        run = run_of(
+            rung, config, data, out, self.seed, **_length(rung, config, data, out, self.seed)
+        )
+        before = core_times()
+        pretraining.pretrain(run, say, resume=True)
+        waited = waited_since(before)
+        last = read_records(out / METRICS)[-1]
+        has_page = write_page(out, say)
+        row = self.row(
+            run=of.inside(out),
+            page=has_page,
+            minutes=config.minutes_each if config.tokens is None else None,
+            seconds=float(last["seconds"]),
+            waited=waited,
+            parameters=numbers_of(checkpoint.load(find.find_checkpoint(out)).learner),
+            tokens=int(last["tokens"]),
+            passes=None if isinstance(run, StepRun) else int(last["step"]),
+        )
+        environment = json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))
+        notes = [
+            f"{self.name}: {row.parameters:,} parameters, {count(row.tokens)} tokens in "
+            f"{row.seconds:,.0f} s"
+        ]
+        if not has_page:
+            notes.append(f"{self.what}: its page could not be written; log.txt has the reason")
+        return Done([row], {"precision": environment["precision"]}, notes=notes)
 
 
 def write_page(run: Path, say: Callable[[str], None]) -> bool:

@@ -15,9 +15,10 @@ from bertwright.data.randomness import make_key, permutation
 from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress, silent
+from bertwright.recipes.finetune.frozen import batches_in_time
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import SeedRun, TaskHardware, evaluate_task
-from bertwright.tasks.batch import LinearBatch, instance_batches
+from bertwright.tasks.batch import LinearBatch
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.head import Head
 from bertwright.tasks.task_data import make_batch
@@ -48,10 +49,12 @@ def read_vectors(
     hardware: TaskHardware,
     seed: int,
     on_progress: OnProgress = silent,
+    seconds: float | None = None,
 ) -> FrozenVectors:
     """Encode the training examples of a task once, and return the vectors that its head reads.
 
-    If the vectors would exceed `MOST_NUMBERS`, a random part of the examples is encoded.
+    If the vectors would exceed `MOST_NUMBERS`, or encoding takes longer than `seconds`, a random
+    part of the examples is encoded.
     """
     name, task, instances = setup.task_name, setup.task, setup.train.instances
     head, device = cast(Head[Any], learner.objectives[name]), hardware.device
@@ -60,10 +63,10 @@ def read_vectors(
     width = cast(Any, head).scorer.in_features
     part = min(1.0, MOST_NUMBERS / max(1, rows * width))
     order = permutation(make_key("vectors", seed), len(instances))
-    chosen = sorted(order[: max(1, int(part * len(instances)))].tolist())
+    chosen = order[: max(1, int(part * len(instances)))].tolist()
     vectors, labels, groups = [], [], []
     done, total = 0, sum(instances[row].num_tokens for row in chosen)
-    for numbers in instance_batches(instances, hardware.predicted_tokens, chosen):
+    for numbers in batches_in_time(instances, hardware.predicted_tokens, chosen, seconds):
         batch = make_batch(name, task, instances, numbers, device)
         with torch.inference_mode():
             features = head.read(learner.encode(batch, [head]), batch)

@@ -227,8 +227,12 @@ def choose_rate(
     key: str,
     say: Callable[[str], None],
     on_tokens: Callable[[float], None],
+    seconds: float | None = None,
 ) -> Chosen:
     """Run the trials and choose a rate.
+
+    If the time is limited, the first rate may take all of it, and each further one is tried if as
+    much time is left as the longest trial took.
 
     If a trial trains a whole seed, or a task is one of vectors, the rate with the best score on dev
     is chosen. Otherwise the rate with the lowest loss on dev is chosen, if its loss is clearly
@@ -243,6 +247,7 @@ def choose_rate(
         key: the key with which the trials are written; see `key_of`.
         say: prints a line.
         on_tokens: called with the number of trained tokens.
+        seconds: the time for all trials, if they train the whole first seed; None: no limit.
 
     Raises:
         Diverged: all rates diverged.
@@ -250,15 +255,20 @@ def choose_rate(
     """
     trials: list[dict[str, Any]] = []
     runs: dict[float, SeedRun] = {}
+    began = time.monotonic()
     with SeveralRuns() as signals:
         for rate in plan.rates:
+            left = None if seconds is None else seconds - (time.monotonic() - began)
+            if left is not None and trials and left < max(each["seconds"] for each in trials):
+                say(f"learning rate {rate:g}: not tried, because {left:.0f} s are left")
+                continue
             if rate in tried:
                 trials.append(tried[rate])
                 say(f"learning rate {rate:g}: {_outcome(tried[rate])}, tried before")
                 on_tokens(plan.tokens / len(plan.rates))
                 continue
             signals.heed()
-            trial, seed_run = _try(plan, rate, new_learner, hardware, run, say, on_tokens)
+            trial, seed_run = _try(plan, rate, new_learner, hardware, run, say, on_tokens, left)
             trials.append(trial)
             if seed_run is not None and plan.whole:
                 runs[rate] = seed_run
@@ -288,6 +298,7 @@ def _try(
     run: Path,
     say: Callable[[str], None],
     on_tokens: Callable[[float], None],
+    seconds: float | None,
 ) -> tuple[dict[str, Any], SeedRun | None]:
     """Train with a rate and return the trial as it is written, and its seed; None: it diverged."""
     began, log = time.monotonic(), None
@@ -300,7 +311,7 @@ def _try(
     seed_run, loss = None, math.nan
     try:
         learner, seed = new_learner(), config.seed
-        seed_run = train_seed(config, plan.setups, learner, seed, hardware, log, on_tokens)
+        seed_run = train_seed(config, plan.setups, learner, seed, hardware, log, on_tokens, seconds)
         if not plan.by_score:
             loss = dev_loss(learner, plan.setups, hardware)
     except Diverged:

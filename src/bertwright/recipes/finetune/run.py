@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -71,6 +72,9 @@ from bertwright.train.signals import SeveralRuns
 from bertwright.transfer.features import FeatureTable
 from bertwright.transfer.stepping import Stepping
 
+FOR_TRAINING = 0.9
+"""The fraction of the time of a run that training may take; the last evaluation on dev follows."""
+
 
 def finetune(
     tasks: Sequence[TaskSpec],
@@ -79,13 +83,15 @@ def finetune(
     overwrite: bool = False,
     on_progress: OnProgress = silent,
     on_log: OnLog = silent,
+    seconds: float | None = None,
 ) -> dict[str, Any]:
     """Fine-tune a checkpoint on one task, or on several at once; return the content of
     `results.json`.
 
     Several tasks are trained as heads on the same encoder (multi-task learning). `on_progress` is
     called with the number of tokens processed over all seeds; for frozen features, with the number
-    of tokens encoded.
+    of tokens encoded. `seconds` is the maximum time of training, with the choice of its learning
+    rate, for one seed.
 
     Raises:
         ConfigError: the settings do not fit each other or the model, or the folder is in use or
@@ -167,6 +173,7 @@ def finetune(
         seeds = _Seeds(
             opened, config, setups, run, hardware, fitted is not None, say, on_progress, on_log
         )
+        seeds.seconds = None if seconds is None else FOR_TRAINING * seconds
         seeds.plan, seeds.tried, seeds.key = plan, tried, key
         runs, diverged, interrupted = seeds.train()
         config = seeds.config
@@ -285,6 +292,8 @@ class _Seeds:
     """The results of the trials."""
     first: SeedRun | None = None
     """The first seed, if a trial trained it."""
+    seconds: float | None = None
+    """The maximum time of all, if there is one seed; None: no limit."""
 
     def train(self) -> tuple[list[SeedRun], list[int], Interrupted | None]:
         """Train all seeds.
@@ -294,6 +303,7 @@ class _Seeds:
             that diverged; and the interruption, if there was one.
         """
         features = fitting = None
+        self.began = time.monotonic()
         with (
             tempfile.TemporaryDirectory(prefix=".features-", dir=self.run) as temporary,
             SeveralRuns() as signals,
@@ -304,7 +314,16 @@ class _Seeds:
                 learner = new_learner(self.opened, self.config, self.setups, self.config.seed)
                 self.say("encoding all examples once: the features are frozen")
                 file = Path(temporary) / "table"
-                features = tabulate(learner, self.setups, self.hardware, file, self.on_progress)
+                half = None if self.seconds is None else self.seconds / 2
+                features = tabulate(
+                    learner,
+                    self.setups,
+                    self.hardware,
+                    file,
+                    self.on_progress,
+                    self.config.seed,
+                    half,
+                )
             if self.plan is not None:
                 self._choose_rate(self.plan, features)
             runs: list[SeedRun] = []
@@ -344,6 +363,7 @@ class _Seeds:
                 self.key,
                 self.say,
                 self._count if features is None else silent,
+                self._left,
             )
         except Interrupted as interrupted:
             raise Interrupted(
@@ -373,8 +393,13 @@ class _Seeds:
         learner = learner.to(self.hardware.device).eval()
         self.say("the encoder is frozen: its vectors of all examples are computed once")
         seed, progress = self.config.seed, self.on_progress
-        data = [read_vectors(learner, s, self.hardware, seed, progress) for s in self.setups]
+        data = [
+            read_vectors(learner, setup, self.hardware, seed, progress, self.seconds)
+            for setup in self.setups
+        ]
         for setup, frozen in zip(self.setups, data, strict=True):
+            if self.seconds is not None:
+                setup.facts["train"]["examples"] = len(np.unique(frozen.groups))
             rows, width = frozen.vectors.shape
             what = "words" if kind_of(setup.task.kind).scores_tokens else "examples"
             total = setup.train.examples
@@ -405,10 +430,19 @@ class _Seeds:
             if fitting is not None:
                 return fitting.train_seed(seed, log)
             learner = self._new_learner(seed, setups, features)
-            return train_seed(self.config, setups, learner, seed, self.hardware, log, on_tokens)
+            return train_seed(
+                self.config, setups, learner, seed, self.hardware, log, on_tokens, self._left
+            )
         finally:
             if log is not None:
                 log.close()
+
+    @property
+    def _left(self) -> float | None:
+        """The seconds that are left; None: no limit."""
+        if self.seconds is None:
+            return None
+        return max(0.0, self.seconds - (time.monotonic() - self.began))
 
     def _count(self, tokens: float) -> None:
         """Add to the number of processed tokens, and report the progress of the run."""

@@ -109,12 +109,14 @@ def train_seed(
     hardware: TaskHardware,
     log: Log | None,
     on_tokens: Callable[[float], None] = silent,
+    seconds: float | None = None,
 ) -> SeedRun:
     """Train a learner, and keep its best or its last weights, as set by `config.keep`.
 
     The learner is an encoder, or a table of features, with a head for each task. `on_tokens` is
     called with the number of tokens of each step, and with a third of the number of evaluated
-    tokens.
+    tokens. Training ends after `seconds` if its epochs take longer; its learning rate falls to zero
+    until then. The last evaluation on dev follows.
 
     Raises:
         Diverged: the gradients of several steps, or predictions on dev, are not finite.
@@ -135,16 +137,19 @@ def train_seed(
     steps = max(1, round(epochs * in_epoch))
     every = max(1, round(in_epoch / config.evaluations_per_epoch))
     stepping = Stepping(learner, config, rate, epochs, steps)
-    validation = _Validation(
-        config, setups, learner, hardware, every, steps, in_epoch, on_tokens, SeedRun(seed)
-    )
+    validation = _Validation(config, setups, learner, hardware, in_epoch, on_tokens, SeedRun(seed))
+
+    def begin_step(done: float, width: float) -> float:
+        validation.steps += 1
+        return stepping(done, width)
+
     trainer = Trainer(
         learner=learner,
         optimizers=stepping.optimizers,
-        begin_step=stepping,
+        begin_step=begin_step,
         clip_norm=config.clip_norm,
         source=loader,
-        budget=Budget(steps=steps),
+        budget=Budget(steps=steps, seconds=seconds),
         seed=seed,
         hardware=hardware,
         log=log,
@@ -283,13 +288,12 @@ class _Validation:
     setups: Sequence[TaskSetup]
     learner: Learner
     hardware: TaskHardware
-    every: int
-    """The number of steps between two evaluations."""
-    steps: int
     steps_in_epoch: int
     on_tokens: Callable[[float], None]
     run: SeedRun
     """The result with the weights that are kept."""
+    steps: int = 0
+    """The number of steps so far."""
     evaluations: int = 0
     without_improvement: int = 0
     """The number of evaluations since the best one."""
@@ -305,8 +309,7 @@ class _Validation:
         """
         began = time.monotonic()
         self.evaluations += 1
-        step = min(self.evaluations * self.every, self.steps)
-        now = SeedRun(self.run.seed, step=step, best_epoch=step / self.steps_in_epoch)
+        now = SeedRun(self.run.seed, step=self.steps, best_epoch=self.steps / self.steps_in_epoch)
         for setup in self.setups:
             evaluate_task(now, setup, self.learner, self.hardware, self.on_tokens)
         is_better = self.evaluations == 1 or now.score > self.best

@@ -15,13 +15,17 @@ from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError, Interrupted
-from bertwright.recipes.compare import ladder, train, use
+from bertwright.recipes.compare import fit, train
+from bertwright.recipes.compare import run as comparison
+from bertwright.recipes.compare.labelled import Task
 from bertwright.recipes.finetune import run as finetuning
+from bertwright.report.rows import WAYS, Results, Row
 from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.train.signals import Signals
 from tests.recipes.compare.conftest import write_labels, write_text
 
 LINES = CorpusConfig(sentences="line")
+WAYS_OF_SYSTEMS = {way: name for way, name in WAYS.items() if way != "baseline"}
 
 
 def config_of(out: Path, *systems: str, **over: Any) -> CompareConfig:
@@ -29,25 +33,44 @@ def config_of(out: Path, *systems: str, **over: Any) -> CompareConfig:
     return CompareConfig(out=str(out), systems=systems, device="cpu", **(settings | over))
 
 
-def run(corpus: Path, config: CompareConfig, task: use.Task | None = None, **how: Any) -> Any:
+def run(
+    corpus: Path, config: CompareConfig, task: Task | None = None, overwrite: bool = False
+) -> Any:
     said: list[str] = []
     steps: list[str] = []
 
     def on_step(name: str, *seconds: float) -> None:
         steps.append(name)
 
-    how = {"reading": LINES, "say": said.append, "on_step": on_step} | how
-    with ladder.hold(Path(config.out), how.pop("overwrite", False)) as folder:
-        return ladder.compare(folder, [str(corpus)], config, task=task, **how), steps
+    request = comparison.Request([str(corpus)], config, task, LINES)
+    with comparison.hold(Path(config.out), overwrite) as folder:
+        results = comparison.compare(folder, request, say=said.append, on_step=on_step)
+    return results, steps
 
 
-def task_of(folder: Path, train: int, dev: int) -> use.Task:
+def found(results: Any, **wanted: Any) -> list[Row]:
+    return Results.of(results).find(**wanted)
+
+
+def bits(results: Any, system: str) -> float:
+    (row,) = found(results, system=system, metric="bits_per_character")
+    assert row.value is not None
+    return row.value
+
+
+def steps_in(out: Path) -> dict[str, Any]:
+    """The lines of the finished steps, by the names of the steps."""
+    lines = map(json.loads, (out / "steps.jsonl").read_text("utf-8").splitlines())
+    return {line["step"]: line for line in lines}
+
+
+def task_of(folder: Path, train: int, dev: int) -> Task:
     """A task of so many texts to train on and to evaluate."""
     paths = [
         str(write_labels(folder / f"{name}.tsv", count))
         for name, count in (("train", train), ("dev", dev))
     ]
-    return use.Task(
+    return Task(
         "classification", TaskFilesConfig(train=paths[0], dev=paths[1]), ClassificationOptions()
     )
 
@@ -55,21 +78,23 @@ def task_of(folder: Path, train: int, dev: int) -> use.Task:
 def test_language_models_alone(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "ladder"
     results, _ = run(corpus, config_of(out, "ngram"))
-    (rung,) = results["rungs"]
-    assert 0 < rung["bits_per_character"] < 8
-    assert rung["spelling_fraction"] == 0
+    assert [system["name"] for system in results["systems"]] == ["ngram"]
+    assert 0 < bits(results, "ngram") < 8
+    (spelling,) = found(results, metric="spelling_fraction")
+    assert spelling.value == 0
     assert "n-gram" in results["conclusion"]
-    assert json.loads((out / "results.json").read_text())["rungs"][0]["name"] == "ngram"
-    (row,) = csv.DictReader((out / "results.csv").open())
-    assert float(row["bits_per_character"]) == pytest.approx(rung["bits_per_character"])
+    assert json.loads((out / "results.json").read_text()) == results
+    table = list(csv.DictReader((out / "results.csv").open()))
+    (row,) = (row for row in table if row["metric"] == "bits_per_character")
+    assert float(row["value"]) == pytest.approx(bits(results, "ngram"))
     assert "n-gram" in (out / "report.html").read_text("utf-8")
 
     # the same command does nothing again
-    stages = {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")}
+    written = (out / "steps.jsonl").stat().st_mtime_ns
     again, steps = run(corpus, config_of(out, "ngram"))
     assert steps == [""]
-    assert {path: path.stat().st_mtime_ns for path in (out / "stages").rglob("*.json")} == stages
-    assert again["rungs"] == results["rungs"]
+    assert (out / "steps.jsonl").stat().st_mtime_ns == written
+    assert again == results
 
     # other settings are refused by their names, and so is another folder
     with pytest.raises(ConfigError, match=r"minutes.*0\.01.*0\.02"):
@@ -82,7 +107,7 @@ def test_language_models_alone(corpus: Path, tmp_path: Path) -> None:
     assert (other / "mine.txt").read_text() == "keep"
 
 
-def test_a_rung_that_fails_is_a_row(
+def test_a_system_that_fails_has_rows_with_the_reason(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = train.pretraining.pretrain
@@ -94,11 +119,10 @@ def test_a_rung_that_fails_is_a_row(
 
     monkeypatch.setattr(train.pretraining, "pretrain", fails_for_nnlm)
     results, _ = run(corpus, config_of(tmp_path / "out", "nnlm", "ngram"))
-    rungs = {rung["name"]: rung for rung in results["rungs"]}
-    assert rungs["nnlm"]["failed"]
-    assert "no such kernel" in rungs["nnlm"]["reasons"][0]
-    assert rungs["ngram"]["bits_per_character"] > 0
-    assert not rungs["ngram"]["failed"]
+    failed = found(results, failed=True)
+    assert {row.system for row in failed} == {"nnlm"}
+    assert all("no such kernel" in row.reason for row in failed)
+    assert bits(results, "ngram") > 0
     assert "no such kernel" in (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "fails_for_nnlm" in (tmp_path / "out" / "log.txt").read_text("utf-8")  # the traceback
 
@@ -117,19 +141,19 @@ def test_a_full_disk_ends_all(
 def test_an_interruption_keeps_what_is_finished(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, whole = tmp_path / "out", train.train
+    out, whole = tmp_path / "out", train.pretraining.pretrain
 
-    def interrupt(rung: Any, *args: Any) -> Any:
+    def interrupt(*args: Any, **how: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ladder, "train", interrupt)
+    monkeypatch.setattr(train.pretraining, "pretrain", interrupt)
     with pytest.raises(Interrupted, match="same command"):
         run(corpus, config_of(out, "ngram"))
-    assert (out / "stages" / "vocabulary.json").is_file()
-    monkeypatch.setattr(ladder, "train", whole)
+    assert "vocabulary" in steps_in(out)
+    monkeypatch.setattr(train.pretraining, "pretrain", whole)
     results, steps = run(corpus, config_of(out, "ngram"))
     assert not any("vocabular" in step for step in steps)
-    assert results["rungs"][0]["bits_per_character"] > 0
+    assert bits(results, "ngram") > 0
 
 
 def test_a_signal_in_the_last_pass_of_a_run_ends_the_comparison(
@@ -146,10 +170,10 @@ def test_a_signal_in_the_last_pass_of_a_run_ends_the_comparison(
     out = tmp_path / "out"
     with pytest.raises(Interrupted, match="same command"):
         run(corpus, config_of(out, "ngram"))
-    assert (out / "stages" / "ngram-1" / "pretrain.json").is_file()
-    assert not (out / "stages" / "ngram-1" / "text.json").is_file()
+    assert "ngram-1/pretrain" in steps_in(out)
+    assert "ngram-1/text" not in steps_in(out)
     monkeypatch.setattr(train.pretraining, "pretrain", whole)
-    assert run(corpus, config_of(out, "ngram"))[0]["rungs"][0]["bits_per_character"] > 0
+    assert bits(run(corpus, config_of(out, "ngram"))[0], "ngram") > 0
 
 
 def test_all_seeds_and_fractions_are_evaluated_on_rows_that_none_trains_on(
@@ -157,7 +181,7 @@ def test_all_seeds_and_fractions_are_evaluated_on_rows_that_none_trains_on(
 ) -> None:
     """Without a dev file and a test file."""
     labelled = write_labels(tmp_path / "labelled.tsv", 80)
-    task = use.Task("classification", TaskFilesConfig(train=str(labelled)), ClassificationOptions())
+    task = Task("classification", TaskFilesConfig(train=str(labelled)), ClassificationOptions())
     setups = []
     set_up = finetuning.set_up
 
@@ -168,7 +192,7 @@ def test_all_seeds_and_fractions_are_evaluated_on_rows_that_none_trains_on(
     monkeypatch.setattr(finetuning, "set_up", record)
     config = config_of(tmp_path / "out", "nnlm", seeds=2, fractions=(0.5, 1.0))
     results, _ = run(corpus, config, task)
-    assert not results["failed"]
+    assert not found(results, failed=True)
     (evaluated,) = {tuple(e.text for e in each.dev.examples) for each in setups}
     assert len(evaluated) == results["task"]["examples"]["dev"]
     for each in setups:
@@ -188,15 +212,14 @@ def test_contents_decide_not_sizes(corpus: Path, tmp_path: Path) -> None:
     write_table(tmp_path / "pairs.tsv", f"good\tbad\n{first}\t{second}\n")
     write_table(tmp_path / "words.txt", "ba be 1\nba bo 2\nbe bo 3\n")
     config = config_of(out, "nnlm", pairs=(pairs,), word_tests=(words,))
-    before = run(corpus, config)[0]["rungs"][0]
+    before = run(corpus, config)[0]
     write_table(tmp_path / "pairs.tsv", f"good\tbad\n{second}\t{first}\n")
     write_table(tmp_path / "words.txt", "ba be 3\nba bo 2\nbe bo 1\n")
     results, steps = run(corpus, config)
     assert steps == ["NNLM: minimal pairs", "NNLM: word tests", ""]
-    after = results["rungs"][0]
-    assert after["minimal_pairs"]["pairs.tsv"] == 1 - before["minimal_pairs"]["pairs.tsv"]
-    rank = [each["words"]["words.txt"]["score"] for each in (before, after)]
-    assert rank[0] == pytest.approx(-rank[1])
+    for test, sign in (("pairs.tsv", lambda value: 1 - value), ("words.txt", lambda v: -v)):
+        ((old,), (new,)) = (found(each, test=test) for each in (before, results))
+        assert new.value == pytest.approx(sign(old.value))
     corpus.write_text(corpus.read_text("utf-8").replace("ba", "be"), "utf-8")
     with pytest.raises(ConfigError, match=r"corpus\.txt"):
         run(corpus, config)
@@ -206,7 +229,7 @@ def test_changed_files_of_a_comparison_are_noticed(corpus: Path, tmp_path: Path)
     out = tmp_path / "out"
     config = config_of(out, "ngram")
     run(corpus, config)
-    for name in ("text/held-out.txt", "vocabulary/words/vocab.txt", "stages/ngram-1/text.json"):
+    for name in ("text/held-out.txt", "vocabulary/words/vocab.txt", "steps.jsonl"):
         path = out / name
         text = path.read_text("utf-8")
         path.write_text(text.replace("1", "2").replace("ba", "be"), "utf-8")
@@ -221,7 +244,7 @@ def test_another_device_is_another_comparison(
 ) -> None:
     config = config_of(tmp_path / "out", "ngram")
     run(corpus, config)
-    monkeypatch.setattr(ladder, "processor", lambda: "Babbage's Engine")
+    monkeypatch.setattr(comparison, "processor", lambda: "Babbage's Engine")
     with pytest.raises(ConfigError, match=r"device.*Babbage"):
         run(corpus, config)
 
@@ -230,7 +253,7 @@ def test_a_folder_in_use_is_left_as_it_is(corpus: Path, tmp_path: Path) -> None:
     config = config_of(tmp_path / "out", "ngram")
     run(corpus, config)
     files = sorted(tmp_path.rglob("*"))
-    with ladder.hold(tmp_path / "out"), pytest.raises(ConfigError, match="another process"):
+    with comparison.hold(tmp_path / "out"), pytest.raises(ConfigError, match="another process"):
         run(corpus, config, overwrite=True)
     assert sorted(tmp_path.rglob("*")) == files
 
@@ -258,13 +281,33 @@ def test_what_failed_before_it_began_changes_nothing(corpus: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_figures_of_dev_are_of_all_of_it(corpus: Path, tmp_path: Path) -> None:
-    """Also where time suffices for a part of it while a model is fitted."""
+def test_figures_of_dev_are_of_all_of_it(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a part of it selects the model."""
+    monkeypatch.setattr(fit, "MOST_DEV", 10)
     task = task_of(tmp_path, train=20, dev=70)
-    run(corpus, config_of(tmp_path / "out", "nnlm"), task)
+    results, _ = run(corpus, config_of(tmp_path / "out", "nnlm"), task)
     for way in ("frozen", "tuned", "random"):
-        stage = json.loads((tmp_path / "out" / "stages" / "nnlm-1" / f"{way}-1.json").read_text())
-        assert stage["found"]["evaluated"] == 70
+        (row,) = found(results, way=way)
+        assert row.value is not None
+        assert row.value * 70 == pytest.approx(round(row.value * 70))
+
+
+@pytest.mark.slow
+def test_a_system_that_is_named_gets_more_time(corpus: Path, tmp_path: Path) -> None:
+    task, out = task_of(tmp_path, train=20, dev=20), tmp_path / "out"
+    first, _ = run(corpus, config_of(out, "nnlm", "word2vec"), task)
+    results, steps = run(corpus, config_of(out, "word2vec", task_minutes=0.02), task)
+    assert steps == [f"word2vec: {name}" for name in WAYS_OF_SYSTEMS.values()] + [""]
+    assert found(results, system="nnlm") == found(first, system="nnlm")
+    assert {row.minutes for row in found(results, system="word2vec", measure="task")} == {0.02}
+    page = (out / "report.html").read_text("utf-8")
+    assert "0.02 min" in page
+    # the first command, without its minutes, leaves both as they are
+    assert run(corpus, config_of(out, "nnlm", "word2vec", task_minutes=None), task)[1] == [""]
+    _, steps = run(corpus, config_of(out, "nnlm", "word2vec"), task)
+    assert {step.partition(":")[0] for step in steps} == {"word2vec", ""}
 
 
 @pytest.mark.slow
@@ -275,26 +318,27 @@ def test_seeds_of_the_task_alone(corpus: Path, tmp_path: Path) -> None:
     run(corpus, config_of(out, "nnlm"), task)
     results, steps = run(corpus, config_of(out, "nnlm", task_seeds=2), task)
     assert not any("pre-training" in step for step in steps)
-    ways = results["rungs"][0]["task"]["1"]
-    assert {way: ways[way]["seeds"] for way in ways} == {"frozen": 1, "tuned": 2, "random": 2}
-    assert ways["tuned"]["sd"] is not None
+    seeds = {way: len(found(results, way=way)) for way in ("frozen", "tuned", "random")}
+    assert seeds == {"frozen": 1, "tuned": 2, "random": 2}
+    first, second = found(results, way="tuned")
+    assert first.rate == second.rate
     assert run(corpus, config_of(out, "nnlm", task_seeds=2), task)[1] == [""]
     config = (out / "tasks/nnlm/seed-2/tuned-1/config.toml").read_text("utf-8")
     assert "runs/nnlm/seed-1" in config
     results, _ = run(corpus, config_of(out, "nnlm", seeds=2), task)
-    assert results["rungs"][0]["task"]["1"]["frozen"]["seeds"] == 2
+    assert len(found(results, way="frozen")) == 2
     config = (out / "tasks/nnlm/seed-2/tuned-1/config.toml").read_text("utf-8")
     assert "runs/nnlm/seed-2" in config
 
 
 @pytest.mark.slow
-def test_a_whole_ladder(tmp_path: Path) -> None:
+def test_a_whole_comparison(tmp_path: Path) -> None:
     corpus = write_text(tmp_path / "corpus.txt", documents=120)
     train_file, dev, test = (
         write_labels(tmp_path / f"{name}.tsv", count)
         for name, count in (("train", 60), ("dev", 20), ("test", 30))
     )
-    task = use.Task(
+    task = Task(
         "classification",
         TaskFilesConfig(train=str(train_file), dev=str(dev)),
         ClassificationOptions(),
@@ -302,17 +346,20 @@ def test_a_whole_ladder(tmp_path: Path) -> None:
     )
     out = tmp_path / "out"
     results, _ = run(corpus, config_of(out, "ngram", "word2vec", fractions=(0.5, 1.0)), task)
-    assert not results["failed"]
+    assert not found(results, failed=True)
     assert results["task"]["evaluated_on"] == "test"
-    for rung in results["rungs"][1:]:
-        for fraction, examples in (("0.5", 30), ("1", 60)):
-            for way in ("frozen", "tuned", "random"):
-                own = rung["task"][fraction][way]
-                assert own["low"] <= own["value"] <= own["high"]
-                assert own["of_examples"] == examples
-    by_name = {rung["name"]: rung for rung in results["rungs"]}
-    assert by_name["word2vec"]["task"]["1"]["frozen"]["value"] > 0.8
-    assert results["task"]["baselines"]["1"]["tfidf"]["value"] > 0.8
+    for fraction, examples in ((0.5, 30), (1.0, 60)):
+        for way in WAYS_OF_SYSTEMS:
+            (row,) = found(results, system="word2vec", way=way, fraction=fraction)
+            assert row.low <= row.value <= row.high
+            assert row.of_examples == examples
+            assert row.waited is None or 0 <= row.waited <= 1
+    ((frozen,), (tfidf,)) = (
+        found(results, system=system, way=way, fraction=1.0)
+        for system, way in (("word2vec", "frozen"), ("tfidf", "baseline"))
+    )
+    assert frozen.value > 0.8
+    assert tfidf.value > 0.8
     page = (out / "report.html").read_text("utf-8")
     for link in ("runs/word2vec/seed-1/report.html", "tasks/word2vec/seed-1/tuned-1/report.html"):
         assert f'href="{link}"' in page
@@ -321,10 +368,12 @@ def test_a_whole_ladder(tmp_path: Path) -> None:
     # a system more, and nothing else again
     results, steps = run(corpus, config_of(out, "bert", fractions=(0.5, 1.0)), task)
     assert {name.partition(":")[0] for name in steps} == {"BERT", ""}
-    assert [rung["name"] for rung in results["rungs"]] == ["ngram", "word2vec", "bert"]
+    assert [system["name"] for system in results["systems"]] == ["ngram", "word2vec", "bert"]
 
     # what was lost is done again, and no more
     shutil.rmtree(out / "tasks" / "bert")
-    (out / "stages" / "bert-1" / "tuned-1.json").unlink()
+    lines = (out / "steps.jsonl").read_text("utf-8").splitlines(keepends=True)
+    rest = [line for line in lines if json.loads(line)["step"] != "bert-1/tuned-1"]
+    (out / "steps.jsonl").write_text("".join(rest), "utf-8")
     _, steps = run(corpus, config_of(out, "bert", fractions=(0.5, 1.0)), task)
     assert steps == ["BERT: fine-tuned", ""]

@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import atomic_file, disk_errors
 from bertwright.config.compare import CompareConfig
-from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
-from bertwright.recipes.compare.plan import make_plan
+from bertwright.recipes.compare.labelled import Task
+from bertwright.recipes.compare.plan import choose
+from bertwright.recipes.compare.run import Request
 from bertwright.recipes.compare.rungs import FIVE
 from bertwright.recipes.compare.text import WRITTEN, held_out_documents
-from bertwright.recipes.compare.use import Task
 from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs
 from bertwright.recipes.quickstart.task import TooFewPackages, write_labelled
 from bertwright.tasks.texts.options import ClassificationOptions
@@ -35,23 +35,13 @@ EXAMPLES = 800
 """The number of labelled passages to train on."""
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A corpus, its settings and its task."""
-
-    inputs: list[str]
-    config: CompareConfig
-    reading: CorpusConfig
-    task: Task | None
-
-
 def python_docs(
     config: CompareConfig, folder: Path, say: Callable[[str], None], overwrite: bool = False
-) -> Preset:
-    """Write the corpus and its labelled files to a folder, and return the preset.
+) -> Request:
+    """Write the corpus and its labelled files to a folder, and return what is compared.
 
-    Files that exist are not written again, except with `overwrite`. The preset has no task if there
-    are too few packages.
+    Files that exist are not written again, except with `overwrite`. There is no task if there are
+    too few packages.
 
     Raises:
         ConfigError, MissingExtra, DataError: a setting is wrong; then nothing is written.
@@ -62,10 +52,9 @@ def python_docs(
         config,
         systems=config.names_of_systems or FIVE,
         minutes=MINUTES if config.minutes is None else config.minutes,
-        task_minutes=TASK_MINUTES if config.task_minutes is None else config.task_minutes,
         held_out=HELD_OUT,
     )
-    make_plan(config, "classification", 0)
+    choose(config, "classification")
     with disk_errors(folder):
         if overwrite:
             shutil.rmtree(folder, ignore_errors=True)
@@ -86,7 +75,7 @@ def python_docs(
     if made["train"] is not None:
         train, test = (str(folder / "task" / made[name]) for name in ("train", "test"))
         task = Task("classification", TaskFilesConfig(train=train), ClassificationOptions(), test)
-    return Preset([str(text)], config, WRITTEN, task)
+    return Request([str(text)], config, task, WRITTEN, None, TASK_MINUTES)
 
 
 def _modules(corpus: Path) -> Iterable[tuple[Mapping[str, Any], Sequence[str], bool]]:
