@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -13,6 +13,9 @@ from bertwright.cli.options import Json, Overwrite
 from bertwright.cli.output import print_fields, print_json, print_table
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bertwright.checkpoint.convert import Conversion
 
 
 def convert(
@@ -58,21 +61,43 @@ def convert(
         max_length: sentence-transformers: maximum tokens of a text.
         average: Write the mean of this many of the newest checkpoints of a run.
     """
-    given = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
-    given = {name: value for name, value in given.items() if value is not None}
-    if given and to != "sentence-transformers":
-        option = next(iter(given)).replace("_", "-")
-        raise ConfigError(f"--{option} is for --to sentence-transformers; this is --to {to}")
-
+    vectors = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
+    vectors = {name: value for name, value in vectors.items() if value is not None}
+    of_target = {
+        "sentence-transformers": list(vectors),
+        "static": ["dimensions"] if dimensions is not None else [],
+    }
+    for target, names in of_target.items():
+        if names and to != target:
+            option = names[0].replace("_", "-")
+            raise ConfigError(f"--{option} is for --to {target}; this is --to {to}")
     if to == "static":
-        _distill(source, out, dimensions, average, overwrite, json)
-        return
-    if dimensions is not None:
-        raise ConfigError(f"--dimensions is for --to static; this is --to {to}")
+        if average is not None:
+            raise ConfigError(
+                "--average writes a checkpoint with layers: convert that to static then"
+            )
+        from bertwright.inference.distill import distill
 
-    from bertwright.checkpoint.convert import convert as write
+        with bar("Encoding the vocabulary", "tokens") as on_progress:
+            table = distill(source, out, dimensions, overwrite, on_progress)
+        _print_table_of_tokens(out, table.shape, json)
+    else:
+        from bertwright.checkpoint.convert import convert as write
 
-    done = write(source, out, to, overwrite, given or None, average)
+        _print_conversion(write(source, out, to, overwrite, vectors or None, average), json)
+
+
+def _print_table_of_tokens(out: Path, shape: tuple[int, ...], json: bool) -> None:
+    """Print the number and the width of token vectors that were written."""
+    facts: dict[str, Any] = {"tokens": shape[0], "width": shape[1]}
+    if json:
+        print_json({"out": out, "to": "static", **facts})
+    else:
+        print_fields({"written": out, **facts})
+
+
+def _print_conversion(done: Conversion, json: bool) -> None:
+    """Print what was written, and what of the source was read, is missing or was left out."""
     for note in done.notes:
         say(note)
     if json:
@@ -80,7 +105,7 @@ def convert(
         del facts["sizes"]
         print_json(facts)
     elif done.sizes:
-        print_fields({"written": out, **_shown(done.sizes)})
+        print_fields({"written": done.out, **_shown(done.sizes)})
     else:
         print_table(("tensors", "", "shape"), _in_short(done.shapes))
         print_fields(
@@ -101,28 +126,6 @@ def _shown(sizes: dict[str, Any]) -> dict[str, Any]:
     if "ngrams" not in sizes:
         return sizes
     return {f"{k}-grams": count for k, count in enumerate(sizes["ngrams"], 1)}
-
-
-def _distill(
-    source: Path,
-    out: Path,
-    dimensions: int | None,
-    average: int | None,
-    overwrite: bool,
-    json: bool,
-) -> None:
-    """Distil a model into a table of token vectors, and print their number and width."""
-    if average is not None:
-        raise ConfigError("--average writes a checkpoint with layers: convert that to static then")
-    from bertwright.inference.distill import distill
-
-    with bar("Encoding the vocabulary", "tokens") as on_progress:
-        table = distill(source, out, dimensions, overwrite, on_progress)
-    facts: dict[str, Any] = {"tokens": table.shape[0], "width": table.shape[1]}
-    if json:
-        print_json({"out": out, "to": "static", **facts})
-    else:
-        print_fields({"written": out, **facts})
 
 
 def _in_short(shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, str, str]]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bertwright.cli.options import Json, Prompt, TextColumn
 from bertwright.cli.output import print_json, print_table
 from bertwright.config.vectors import VectorPrecision
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from bertwright.inference.files.similar import Neighbour
 
 
 def similar(
@@ -86,21 +91,17 @@ def similar(
             f"what {model} makes of its text: it is of another model, other options or another "
             "order of texts, and what is found means nothing. Embed the corpus again"
         )
+    _print(queries, found, json)
+
+
+def _print(queries: Sequence[str], found: Sequence[Sequence[Neighbour]], json: bool) -> None:
+    """Print the nearest texts of each query, with their rows from 1 on."""
     if json:
-        print_json(
-            {
-                "queries": [
-                    {
-                        "query": query,
-                        "found": [
-                            {"row": each.row + 1, "cosine": each.cosine, "text": each.text}
-                            for each in near
-                        ],
-                    }
-                    for query, near in zip(queries, found, strict=True)
-                ]
-            }
-        )
+        shown = [
+            {"query": query, "found": [each._asdict() | {"row": each.row + 1} for each in near]}
+            for query, near in zip(queries, found, strict=True)
+        ]
+        print_json({"queries": shown})
         return
     for query, near in zip(queries, found, strict=True):
         cells = [[f"{each.cosine:.4f}", each.row + 1, each.text] for each in near]
