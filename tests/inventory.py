@@ -589,6 +589,7 @@ def write_parquet(path: Path) -> None:
 
 def routes(model: str) -> Iterator[str]:
     """Yield every route with the fields of its request and its reply."""
+    from fastapi.routing import iter_route_contexts
     from fastapi.testclient import TestClient
 
     from bertwright.config.serve import ServeConfig
@@ -600,8 +601,8 @@ def routes(model: str) -> Iterator[str]:
         document = client.get("/openapi.json").json()
     application: Any = getattr(server, "app", server)
     listed = {(path, method.upper()) for path, of in document["paths"].items() for method in of}
-    for route in application.routes:
-        for method in sorted((getattr(route, "methods", None) or {"*"}) - {"HEAD"}):
+    for route in iter_route_contexts(application.routes):
+        for method in sorted((route.methods or {"*"}) - {"HEAD"}):
             if (route.path, method) not in listed:
                 yield f"{method} {route.path}"
     for path, methods in sorted(document["paths"].items()):

@@ -65,6 +65,7 @@ class ToyKind(Kind[ToyTask, TextExample, Instance, NumberPrediction]):
 
     name = "toy-count"
     task_class = ToyTask
+    prediction = NumberPrediction
     reader = NUMBERS
     example = TextExample
     fields = (("text", "label"),)

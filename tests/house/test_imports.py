@@ -90,8 +90,29 @@ INSIDE = {
         {"model"},
         {"distill", "files", "senses", "sklearn", "stories", "word_vectors"},
     ),
+    "serve": (
+        {"auth", "client", "docs_page", "errors", "playground", "schemas"},
+        {"event_stream", "limits", "threads"},
+        {"engine"},
+        {"metrics"},
+        {"service"},
+        {"error_replies", "middleware"},
+        {"bodies", "http"},
+        {"calls"},
+        {"routing"},
+        {"routes"},
+        {"app"},
+        {"process"},
+    ),
+    "serve.engine": (
+        {"batching"},
+        {"generation"},
+        {"engine"},
+        {"outputs"},
+        {"items", "loading"},
+    ),
 }
-"""The files and folders of a part from below: each imports only from lower rows."""
+"""The files and folders of a folder from below: each imports only from lower rows."""
 
 
 def go_down(module: Module) -> Iterator[str]:
@@ -117,19 +138,24 @@ def go_down(module: Module) -> Iterator[str]:
             yield f"{where}: {module.part} must not import {target.part}"
 
 
-def go_down_inside_a_part(module: Module) -> Iterator[str]:
-    rows = {name: row for row, names in enumerate(INSIDE.get(module.part, ())) for name in names}
-    part = f"bertwright.{module.part}"
-    if not rows or module.name == part:
-        return
-    own = module.name.split(".")[2]
-    if own not in rows:
-        yield f"{module.place}: {own} has no row in `INSIDE`"
-        return
-    for found in imports(module.name):
-        if found.module.startswith(f"{part}.") and not found.typing_only:
-            theirs = found.module.split(".")[2]
-            if theirs != own and rows[theirs] >= rows[own]:
+def go_down_inside_a_folder(module: Module) -> Iterator[str]:
+    for folder, floors in INSIDE.items():
+        inside = f"bertwright.{folder}."
+        if not module.name.startswith(inside):
+            continue
+        rows = {name: row for row, names in enumerate(floors) for name in names}
+        own = module.name.removeprefix(inside).partition(".")[0]
+        if own not in rows:
+            yield f"{module.place}: {own} has no row in `INSIDE`"
+            continue
+        for found in imports(module.name):
+            theirs = found.module.removeprefix(inside).partition(".")[0]
+            if (
+                found.module.startswith(inside)
+                and not found.typing_only
+                and theirs != own
+                and rows[theirs] >= rows[own]
+            ):
                 yield f"{module.place}:{found.line}: {own} must not import {theirs}"
 
 
@@ -225,7 +251,7 @@ def do_not_import_torch(module: Module) -> Iterator[str]:
 
 RULES = (
     go_down,
-    go_down_inside_a_part,
+    go_down_inside_a_folder,
     come_from_the_file,
     do_not_know_their_siblings,
     go_by_the_interface,

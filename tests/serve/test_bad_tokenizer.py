@@ -90,15 +90,15 @@ class Panic(BaseException):
 def test_any_failure_of_a_thread_fails_one_request(
     full: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    real = calls.prepare
+    real = calls.vector_items
 
-    def broken(route: Any, engines: Any, body: Any, config: Any) -> Any:
-        if body.input[0] == "z":
+    def broken(engine: Any, texts: Any, *given: Any) -> Any:
+        if texts[0][0] == "z":
             raise Panic("zebra")
-        return real(route, engines, body, config)
+        return real(engine, texts, *given)
 
     async def test(client: httpx.AsyncClient, service: Service) -> None:
-        monkeypatch.setattr(calls, "prepare", broken)
+        monkeypatch.setattr(calls, "vector_items", broken)
         bodies = [{"input": letter + " " * size} for letter in "azbz"]
         replies = await asyncio.gather(*(client.post("/embed", json=body) for body in bodies))
         assert [reply.status_code for reply in replies] == [200, 500, 200, 500]
@@ -116,7 +116,7 @@ def test_a_thread_that_does_not_end_ends_the_server(
 
     async def test(client: httpx.AsyncClient, service: Service) -> None:
         service.on_end = lambda: ended.append(True)
-        monkeypatch.setattr(calls, "prepare", lambda *_: end.wait(60))
+        monkeypatch.setattr(calls, "vector_items", lambda *_: end.wait(60))
         reply = await client.post("/embed", json={"input": "a" + " " * size})
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "failing")
         assert (await client.get("/readyz")).json() == {"ready": False, "why": "failing"}

@@ -10,9 +10,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.inference.fill import Blanks
-from bertwright.serve import preparing as requests
+from bertwright.serve import limits
+from bertwright.serve.engine import items
 from bertwright.serve.errors import HttpError
-from bertwright.serve.routes import heads
 from tests.serve.test_bad_input import check_no
 
 BLANKS = "[MASK] " * 20_000
@@ -38,13 +38,13 @@ def test_texts_that_are_read_often_count_as_often(
     client: TestClient, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Any] = []
-    task_data = heads.TaskData
+    task_data = items.TaskData
 
     def counted(*given: Any) -> Any:
         made.append(given)
         return task_data(*given)
 
-    monkeypatch.setattr(heads, "TaskData", counted)
+    monkeypatch.setattr(items, "TaskData", counted)
     small = served(max_tokens=100, max_characters=10_000)
     long = "a " * 90
     assert refused(small, "/rerank", query=long, documents=["b"] * 1000) == "too_many_tokens"
@@ -94,22 +94,22 @@ CHARACTERS: list[tuple[str, Any, int]] = [
 def test_what_a_reply_holds_is_judged(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, what: str, path: str, body: Any, count: int
 ) -> None:
-    monkeypatch.setattr(requests, f"MAX_{what.upper()}", count)
+    monkeypatch.setattr(limits, f"MAX_{what.upper()}", count)
     assert client.post(path, json=body).status_code == 200
-    monkeypatch.setattr(requests, f"MAX_{what.upper()}", count - 1)
+    monkeypatch.setattr(limits, f"MAX_{what.upper()}", count - 1)
     error = check_no(client.post(path, json=body), 413)
     assert error["code"] == f"too_many_{what}"
     assert f"would have {count} {what}; at most {count - 1} are" in error["message"]
 
 
 def test_ordinary_use_is_within_the_bounds(client: TestClient) -> None:
-    requests.check_reply(2048 * 4 * 1024, 0)
-    requests.check_reply(2048**2, 0)
-    requests.check_reply(10_000 * 768, 0)
-    requests.check_reply(8_388_608, 16_777_216)
+    limits.check_reply(2048 * 4 * 1024, 0)
+    limits.check_reply(2048**2, 0)
+    limits.check_reply(10_000 * 768, 0)
+    limits.check_reply(8_388_608, 16_777_216)
     for more in ((8_388_609, 0), (0, 16_777_217)):
         with pytest.raises(HttpError):
-            requests.check_reply(*more)
+            limits.check_reply(*more)
     texts = ["a b c d e f g h"] * 2048
     assert client.post("/fill-mask", json={"input": ["[MASK] a"] * 500}).status_code == 200
     assert client.post("/embed", json={"input": texts}).status_code == 200

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from bertwright.config.generation import GenerationConfig
 from bertwright.inference.model import Model, load
 from bertwright.serve.engine.generation.flight import Piece
-from bertwright.serve.routes.text2text import StrippedEvents
+from bertwright.serve.routes.text2text import StrippedTexts
 from bertwright.tasks.predictions import GenerationPrediction
 from tests.serve.test_bad_input import check_no
 from tests.serve.test_generation import streamed
@@ -101,7 +101,7 @@ def test_a_long_source_is_truncated_if_requested(client: TestClient, model: Mode
 
 
 def test_events_have_no_blanks_around_a_text() -> None:
-    events = StrippedEvents()
+    text_of = StrippedTexts()
     pieces = [" ", " two", " words ", " ", "end", " "]
-    shown = [events(Piece(0, 0, text, [], None))["text"] for text in pieces]
+    shown = [text_of(Piece(0, 0, text, [], None)) for text in pieces]
     assert shown == ["", "two", " words", "", "  end", ""]

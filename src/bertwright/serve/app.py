@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
+from bertwright.errors import ConfigError, DataError
 from bertwright.serve.docs_page import FOLDER
 from bertwright.serve.error_replies import handle_error
 from bertwright.serve.errors import HttpError
@@ -39,6 +40,8 @@ ROUTERS = (
     text2text.router,
 )
 """The routes of models; those that are used most come first, as they are matched in order."""
+ERRORS = (HttpError, ConfigError, DataError, HTTPException, RequestValidationError, Exception)
+"""What becomes a reply with an error."""
 MODEL_PATHS = frozenset(
     route.path for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)
 )
@@ -68,10 +71,9 @@ def make_app(config: ServeConfig) -> Middleware:
         lifespan=lifespan,
     )
     app.state.service = service
-    for error in (HttpError, HTTPException, RequestValidationError, Exception):
+    for error in ERRORS:
         app.add_exception_handler(error, handle_error)
     for router in (*ROUTERS, health.router, models.router, pages.router):
-        # `include_router` would match each request at two levels, a tenth of a short request's time
-        app.router.routes += router.routes
+        app.include_router(router)
     app.mount("/playground", StaticFiles(directory=FOLDER))
     return Middleware(app, service, MODEL_PATHS)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import orjson
-from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
@@ -23,7 +22,6 @@ from starlette.responses import Response
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.error_replies import body_schema
 from bertwright.serve.errors import HttpError
-from bertwright.serve.schemas.replies import ErrorReply
 from bertwright.serve.service import service_of
 
 DRAIN = 8
@@ -32,9 +30,6 @@ is disconnected while it sends never sees the reason."""
 SMALL = 1024
 """Bytes of a body that is parsed on the event loop; a larger one is parsed in a thread."""
 JSON = [(b"content-type", b"application/json")]
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorReply, "description": "Refused."} for status in ("4XX", "5XX")
-}
 
 
 class ParsedRequest(Request):
@@ -73,11 +68,6 @@ class BoundedRoute(APIRoute):
             return await handle(ParsedRequest(request, content, parsed))
 
         return read_and_handle
-
-
-def make_router() -> APIRouter:
-    """Return a router for requests with bodies."""
-    return APIRouter(route_class=BoundedRoute, responses=ERRORS)
 
 
 async def read_body(request: Request, config: ServeConfig) -> bytes:

@@ -1,23 +1,43 @@
-"""How a request for a model is answered: prepared in a thread, computed in batches, replied to."""
+"""A client's request for a model: what a route awaits, within the limits of the request.
+
+Texts are tokenized in a thread (`serve/threads.py`), computed in batches with those of other
+requests (`engine/batching.py`), and a large reply is made and written in a thread again.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncIterator, Callable
-from functools import partial
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from fastapi import Depends
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from bertwright.arrays import Float32s
+from bertwright.config.vectors import VectorConfig
+from bertwright.inference.encode import Text
 from bertwright.serve.bodies import SMALL
 from bertwright.serve.engine.batching import QueuedItem
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.engine.generation.flight import Generation, Piece, PromptTexts
+from bertwright.serve.engine.generation.way import Way
+from bertwright.serve.engine.items import (
+    Prepared,
+    PreparedPrompts,
+    task_items,
+    token_items,
+    vector_items,
+)
 from bertwright.serve.errors import busy, invalid_request
+from bertwright.serve.event_stream import Events, EventStream
+from bertwright.serve.limits import check_reply, check_request, check_tokens
 from bertwright.serve.middleware import record_of
-from bertwright.serve.preparing import B, Prepare, Prepared, R, prepare
-from bertwright.serve.schemas.replies import dump
+from bertwright.serve.schemas.replies import About, dump
+from bertwright.serve.schemas.requests import NamedModel
 from bertwright.serve.service import service_of
 
 LARGE = 200
@@ -27,9 +47,14 @@ BUFFER = 65536
 REPLIES = 1 << 30
 """The most bytes, approximately, of large replies that are made or wait for their readers."""
 
+P = ParamSpec("P")
+Q = TypeVar("Q", bound=Prepared)
+R = TypeVar("R")
+T = TypeVar("T")
 
-class ModelCall:
-    """A client's request for a model."""
+
+class ClientCall:
+    """A client's request for a model, and the reply that is made to it."""
 
     def __init__(self, request: Request, is_large: bool) -> None:
         """Read the headers of the request; `is_large` says whether its body is large.
@@ -37,63 +62,231 @@ class ModelCall:
         Raises:
             HttpError: the header X-Timeout is not a number of seconds.
         """
-        self.service, self.is_large = service_of(request), is_large
-        self.record = record_of(request.scope)
+        self.service = service_of(request)
+        self.config = self.service.config
+        self.headers: dict[str, str] = {}
+        """Headers of the reply, beside the usual ones."""
         self.is_gone: Callable[[], bool] = request.scope["state"].get("is_gone", _never)
         """Tells whether the client has left."""
-        self._timeout = _timeout(request.headers.get("x-timeout"))
+        self.record = record_of(request.scope)
+        self.read: Prepared | None = None
+        """What the model reads, once it is known."""
+        self._is_large = is_large
+        self._begin, self._timeout = time.monotonic(), _timeout(request.headers.get("x-timeout"))
 
-    def seconds(self, most: float) -> float:
-        """Return the seconds that something may take: `most`, or fewer if the client says so."""
-        return min(most, self._timeout)
+    def until(self, seconds: float = math.inf) -> float:
+        """Return the time of the monotonic clock until which something may take that takes at most
+        `seconds`, or fewer if the client says so."""
+        return self._begin + min(seconds, self._timeout)
 
-    async def prepare(self, route: Prepare[B, R], body: B) -> Prepared[R]:
-        """Return the request, checked and tokenized, or raise `HttpError`."""
+    async def model(self, body: NamedModel) -> ModelCall:
+        """Return the model of a request, whose items and characters are within the limits.
+
+        Raises:
+            HttpError: there is no such model, or the request is too large.
+        """
+        engine = self.service.engine(body.model)
+        await self.beside(check_request, body, self.config)
+        return ModelCall(self, engine)
+
+    async def beside(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `call` returns, run in a thread if the request is large."""
+        if self._is_large:
+            return await self.service.threads.run(call, *args, **kwargs)
+        return call(*args, **kwargs)
+
+    def accept(self, read: Prepared) -> None:
+        """Accept what the model has to read, and reserve memory for the reply until it is sent.
+
+        Raises:
+            HttpError: the model would read too much, or the reply would be too large, now or ever.
+        """
+        check_tokens(read.tokens, self.config)
+        check_reply(read.numbers, read.characters)
         service = self.service
-        service.check_loaded()
-        call = partial(prepare, route, service.engines, body, service.config)
-        if service.tokenizes_apart(getattr(body, "model", None)):
-            return await service.run_apart(call)
-        return await (service.threads.run if self.is_large else service.threads.run_short)(call)
-
-    async def reply(self, route: Prepare[B, R], body: B) -> Response:
-        """Return the reply to the request, or raise `HttpError`."""
-        service, begin = self.service, time.monotonic()
-        deadline = begin + self.seconds(service.config.deadline)
-        prepared = await self.prepare(route, body)
-        self._reserve(prepared.size)
-        items = [QueuedItem(prepared.engine, item, item.tokens) for item in prepared.items]
-        results = await service.device.run(items, deadline - time.monotonic(), self.is_gone)
-        if self.is_large or prepared.tokens > LARGE:
-            content = await service.threads.run(_write, prepared, results)
-        else:
-            content = _write(prepared, results)
-        self.count(prepared)
-        return json_response(content, prepared.headers)
-
-    def count(self, prepared: Prepared[Any]) -> None:
-        """Count what a model has read for the request, in the metrics and the log."""
-        name, tokens = prepared.engine.name, prepared.tokens
-        cut, unknown = len(prepared.truncated), prepared.unknown_words
-        self.service.metrics.read(name, tokens, cut, unknown)
-        self.record.facts |= {"model": name, "tokens": tokens}
-
-    def _reserve(self, size: int) -> None:
-        """Reserve memory for the reply, until it has been sent; `HttpError` if there is none."""
-        service = self.service
-        is_large = size > REPLIES // service.config.queue_requests
-        if is_large and service.reply_bytes + size > REPLIES:
+        is_large = read.size > REPLIES // self.config.queue_requests
+        if is_large and service.reply_bytes + read.size > REPLIES:
             raise busy("too many large replies wait for their readers; try again")
-        service.reply_bytes += size
-        self.record.reply_bytes += size
+        service.reply_bytes += read.size
+        self.record.reply_bytes += read.size
+        self.read, self._is_large = read, self._is_large or read.tokens > LARGE
+
+    async def respond(self, reply: BaseModel | EventStream) -> Response:
+        """Return the reply as it is sent, and count what the model has read."""
+        if isinstance(reply, EventStream):
+            response: Response = reply
+        else:
+            response = json_response(await self.beside(dump, reply), self.headers)
+        if (read := self.read) is not None:
+            name, truncated = read.engine.name, len(read.truncated)
+            self.service.metrics.read(name, read.tokens, truncated, read.unknown_words)
+            self.record.facts |= {"model": name, "tokens": read.tokens}
+        return response
+
+    async def stream(self, texts: Generating, events: Events) -> EventStream:
+        """Return the reply that sends the events made of some texts. The first one is awaited, so
+        that a request that is refused has the status of its error."""
+        return EventStream(await anext(events), events, texts.end, self.headers)
 
 
-async def get_call(request: Request) -> ModelCall:
+class ModelCall:
+    """A model as one request uses it."""
+
+    def __init__(self, call: ClientCall, engine: Engine) -> None:
+        self.call, self.engine = call, engine
+
+    async def embed(
+        self,
+        texts: list[Text],
+        config: VectorConfig,
+        truncate: bool,
+        windows: bool = False,
+        numbers: int = 0,
+    ) -> Computed[Float32s]:
+        """Return a vector for each text, `[W]`."""
+        return await self.compute(vector_items, texts, config, truncate, windows, numbers)
+
+    async def tokens(
+        self, texts: list[Text], config: VectorConfig, truncate: bool, windows: bool
+    ) -> Computed[Float32s]:
+        """Return the vectors of the tokens of each text, `[T, W]`."""
+        return await self.compute(token_items, texts, config, truncate, windows)
+
+    async def predict(
+        self, task: str, inputs: Sequence[Any], truncate: bool, characters: int = 0
+    ) -> Computed[Any]:
+        """Return the prediction of a task's head for each input."""
+        limits = self.call.config
+        return await self.compute(task_items, task, inputs, truncate, limits, characters)
+
+    async def compute(
+        self,
+        prepare: Callable[Concatenate[Engine, P], Prepared],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Computed[Any]:
+        """Return what the device computes for the items that `prepare` makes of a request.
+
+        Raises:
+            HttpError: the request is refused, or it waits too long.
+        """
+        call = self.call
+        read = await self.prepare(prepare, *args, **kwargs)
+        items = [QueuedItem(self.engine, item, item.tokens) for item in read.items]
+        seconds = call.until(call.config.deadline) - time.monotonic()
+        results = await call.service.device.run(items, seconds, call.is_gone)
+        return Computed(results, read)
+
+    async def prepare(
+        self,
+        prepare: Callable[Concatenate[Engine, P], Q],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Q:
+        """Return what the model reads for a request; `HttpError` if the request is refused."""
+        read = await self.run(prepare, *args, **kwargs)
+        self.call.accept(read)
+        return read
+
+    async def run(
+        self,
+        call: Callable[Concatenate[Engine, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return what `call` returns for the model, run in a thread."""
+        service = self.call.service
+        if self.engine.tokenizer.is_apart:
+            return await service.run_apart(call, self.engine, *args, **kwargs)
+        return await service.threads.run(call, self.engine, *args, **kwargs)
+
+    async def generate(
+        self,
+        way: Way,
+        prepare: Callable[Concatenate[Engine, P], PreparedPrompts],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Generating:
+        """Begin to generate texts from the prompts that `prepare` makes of a request.
+
+        Raises:
+            HttpError: the request is refused.
+        """
+        call = self.call
+        read = await self.prepare(prepare, *args, **kwargs)
+        end = call.until()
+        begin = min(end, call.until(call.config.deadline))
+        generation = Generation(read.prompts, begin, end, call.is_gone)
+        on_tokens = call.service.metrics.generated.labels(self.engine.name).inc
+        self.engine.flight(way, call.service.device, on_tokens).add(generation)
+        return Generating(generation, read, call.record.facts)
+
+
+@dataclass
+class Computed(Generic[R]):
+    """What the device computed for a request."""
+
+    results: list[R]
+    """A result for each item, in order."""
+    read: Prepared
+
+    @property
+    def about(self) -> About:
+        """What every reply says of how it was made."""
+        return self.read.about
+
+
+class Generating:
+    """The texts of a request while they are generated."""
+
+    def __init__(
+        self, generation: Generation, read: PreparedPrompts, facts: dict[str, object]
+    ) -> None:
+        self.read, self.generated = read, 0
+        """`generated` is the number of tokens so far."""
+        self._generation, self._facts = generation, facts
+
+    @property
+    def about(self) -> About:
+        """What every reply says of how it was made."""
+        return self.read.about
+
+    @property
+    def prompts(self) -> list[PromptTexts]:
+        """The prompts."""
+        return self.read.prompts
+
+    def __aiter__(self) -> Generating:
+        return self
+
+    async def __anext__(self) -> list[Piece]:
+        """Return what was generated since the last time."""
+        try:
+            made = await self._generation.more()
+        except BaseException:
+            self.end()
+            raise
+        if not made:
+            raise StopAsyncIteration
+        self.generated += sum(len(piece.ids) for piece in made)
+        self._facts["generated"] = self.generated
+        return made
+
+    def end(self) -> None:
+        """End the generation, if it has not ended."""
+        self._generation.end()
+
+    async def whole(self) -> list[Piece]:
+        """Return a piece for each text, which is the whole text."""
+        return [piece async for made in self for piece in made]
+
+
+async def get_call(request: Request) -> ClientCall:
     """Return the request that a route serves."""
-    return ModelCall(request, is_large=len(await request.body()) > SMALL)
+    return ClientCall(request, is_large=len(await request.body()) > SMALL)
 
 
-Call = Annotated[ModelCall, Depends(get_call)]
+Call = Annotated[ClientCall, Depends(get_call)]
 
 
 def _timeout(header: str | None) -> float:
@@ -119,10 +312,6 @@ def json_response(content: bytes, headers: dict[str, str] | None = None) -> Resp
 
 async def _whole(content: bytes) -> AsyncIterator[bytes]:
     yield content
-
-
-def _write(prepared: Prepared[Any], results: list[Any]) -> bytes:
-    return dump(prepared.reply(results))
 
 
 def _never() -> bool:

@@ -6,7 +6,7 @@ repeats what the client sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -17,7 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bertwright.serve.errors import HttpError, invalid_request
+from bertwright.errors import ConfigError, DataError
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.errors import HttpError, NoHead, invalid_request
+from bertwright.serve.service import service_of
+from bertwright.text.tokenizer.apart import TooSlow
 
 Problem = Mapping[str, Any]
 """What pydantic reports: `type`, `loc` and `msg`."""
@@ -30,10 +34,18 @@ async def handle_error(request: Request, error: Exception) -> Response:
 
 
 def refusal(request: Request, error: Exception) -> HttpError:
-    """Return the error that the client is told."""
+    """Return the error that is sent to the client."""
     match error:
+        case NoHead():
+            return _with_others(error, service_of(request).engines.values())
         case HttpError():
             return error
+        case ConfigError():
+            return invalid_request(str(error))
+        case TooSlow():
+            return invalid_request(str(error), "too_slow")
+        case DataError():  # its message may hold the text
+            return invalid_request("this model cannot read these texts", "not_readable")
         case RequestValidationError():
             return invalid(error.errors(), request.scope.get("route"))
         case HTTPException():
@@ -42,6 +54,13 @@ def refusal(request: Request, error: Exception) -> HttpError:
             return HttpError(error.status_code, code, message, headers=error.headers)
         case _:
             return HttpError(500, "unexpected", "unexpected failure")
+
+
+def _with_others(error: NoHead, engines: Iterable[Engine]) -> NoHead:
+    """Return the error that a model lacks a head, with the names of models that have one."""
+    others = [each.name for each in engines if each.head_kinds & {*error.wanted}]
+    more = f"; request a model that has one: {', '.join(others)}" if others else ""
+    return NoHead(error.message + more, error.wanted)
 
 
 def body_schema(route: object) -> type[BaseModel] | None:

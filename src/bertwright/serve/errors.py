@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 MAX_MESSAGE = 1000
 """The most characters of a message, so that the reply to an error stays below 2 KB."""
@@ -50,7 +50,7 @@ class HttpError(Exception):
 class NoHead(HttpError):
     """The model has none of the heads that a route reads (status 400)."""
 
-    def __init__(self, message: str, wanted: tuple[str, ...]) -> None:
+    def __init__(self, message: str, wanted: Sequence[str]) -> None:
         super().__init__(400, "no_head", message)
         self.wanted = wanted
         """The heads, or kinds of tasks, any of which the route reads."""

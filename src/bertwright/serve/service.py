@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
 
@@ -14,10 +14,11 @@ from bertwright.serve.auth import ApiKeys
 from bertwright.serve.engine.batching import Batcher
 from bertwright.serve.engine.engine import Engine
 from bertwright.serve.engine.loading import ModelLoader, freeze_loaded, log_model, return_memory
-from bertwright.serve.errors import busy, unavailable
+from bertwright.serve.errors import HttpError, busy, unavailable
 from bertwright.serve.metrics import ServerMetrics
-from bertwright.serve.side_threads import SideThreads
+from bertwright.serve.threads import Threads
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MOST_APART = 16
 """The most requests at once for tokenizers whose texts have a time limit of their own."""
@@ -46,8 +47,8 @@ class Service:
         self.on_end: Callable[[], None] = lambda: None
         """Called when the process should end."""
         self.batcher: Batcher | None = None
-        self.threads = SideThreads(config.batch_timeout, self._fail)
-        self._apart = SideThreads(config.batch_timeout, self._interrupt_slow)
+        self.threads = Threads(config.batch_timeout, self._fail)
+        self._apart = Threads(config.batch_timeout, self._interrupt_slow)
         self.apart_calls = 0
         """The number of calls that tokenize apart, or wait for it."""
         self.loader = ModelLoader(config)
@@ -83,6 +84,16 @@ class Service:
         if not self.engines:
             raise unavailable("models are being loaded", "loading")
 
+    def engine(self, name: str | None) -> Engine:
+        """Return the model of a name, or the first; `HttpError` if there is none."""
+        self.check_loaded()
+        if name is None:
+            return next(iter(self.engines.values()))
+        if name not in self.engines:
+            known = ", ".join(self.engines)
+            raise HttpError(404, "model_not_found", f"no such model; there are: {known}")
+        return self.engines[name]
+
     async def start(self) -> None:
         """Begin to load the models, while /livez already replies."""
         self._loading = asyncio.get_running_loop().create_task(self._load())
@@ -99,13 +110,9 @@ class Service:
         self._interrupt_slow(for_good=True)
         self._apart.stop()
 
-    def tokenizes_apart(self, model: str | None) -> bool:
-        """Return whether the tokenizer of a request's model may need seconds for a text."""
-        engine = next(iter(self.engines.values())) if model is None else self.engines.get(model)
-        return engine is not None and engine.tokenizer.is_apart
-
-    async def run_apart(self, call: Callable[[], T]) -> T:
+    async def run_apart(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `call` returns, run in threads that requests for other models do not need.
+        It is for tokenizers that may need seconds for a text.
 
         Raises:
             HttpError: too many such calls wait.
@@ -114,7 +121,7 @@ class Service:
             raise busy("too many texts wait for a slow tokenizer; try again")
         self.apart_calls += 1
         try:
-            return await self._apart.run(call)
+            return await self._apart.run(call, *args, **kwargs)
         finally:
             self.apart_calls -= 1
 

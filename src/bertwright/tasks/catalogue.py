@@ -5,7 +5,7 @@ A kind (`Kind`) imports torch with its head, so `kind_of` imports only the kind 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -202,6 +202,11 @@ def kind_of(name: str) -> Kind[Any, Any, Any, Any]:
         ConfigError: there is no kind of this name.
     """
     return import_kind(check_kind(name))
+
+
+def kinds_that(holds: Callable[[Kind[Any, Any, Any, Any]], bool]) -> list[str]:
+    """Return the names of the kinds for which something holds."""
+    return [name for name in KINDS if holds(kind_of(name))]
 
 
 def import_kind(name: str) -> Kind[Any, Any, Any, Any]:

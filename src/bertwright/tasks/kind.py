@@ -105,6 +105,8 @@ class Kind(ABC, Generic[T, E, J, P]):
     """The default number of tokens by which windows overlap."""
 
     # Scores, predictions and metrics
+    prediction: type[P]
+    """The class of the predictions."""
     scores_tokens: ClassVar[bool] = False
     """Whether the head scores tokens or words, and not whole texts."""
     linear: ClassVar[bool] = False

@@ -18,10 +18,9 @@ from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
 from bertwright.nn.products import rows_for
 from bertwright.serve.engine.engine import Engine, RequestItem, load_engine
+from bertwright.serve.engine.items import items_of, task_items, tokenize_texts
 from bertwright.serve.engine.loading import run_batch, side_by_side
 from bertwright.serve.engine.outputs import Attention, Fill, NextSentences, Tokens, Vectors
-from bertwright.serve.preparing import items_of, tokenize_texts
-from bertwright.serve.routes.heads import task_items
 
 TEXTS = ["a b", "c the d e f", "z"]
 LONG = " ".join("abcdefghijklmnopqrstuvwxyz")  # 26 tokens, in windows of 14
@@ -59,7 +58,7 @@ def works(engine: Engine, kind: str) -> list[RequestItem]:
         "answer": [{"question": "a b", "context": LONG}, {"question": "c", "context": "d e"}],
         "next": [{"text": "a", "choices": ["b", "c d e", LONG]}],
     }
-    return task_items(engine, kind, inputs.get(kind, [*TEXTS, LONG]), True, config)[0]
+    return task_items(engine, kind, inputs.get(kind, [*TEXTS, LONG]), True, config).items
 
 
 KINDS = {

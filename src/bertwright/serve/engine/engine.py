@@ -15,9 +15,10 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
@@ -48,11 +49,12 @@ from bertwright.inference.vectors.embed import Embedder, reads_words
 from bertwright.nn.encoder import HasAttentionMaps
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.sequences import Sequences
-from bertwright.serve.engine.generation.flight import Flight
+from bertwright.serve.engine.batching import Batcher
+from bertwright.serve.engine.generation.flight import TOKENS, Flight
+from bertwright.serve.engine.generation.way import Way
 from bertwright.storage.model_folder import WEIGHTS
+from bertwright.tasks.catalogue import kinds_that
 
-SIMILARITY = "similarity"
-"""The kind of task that trains sentence vectors."""
 CONTINUATION = "continuation"
 """The kind of head (`Engine.head_kinds`) of a model that continues prompts."""
 TRANSLATION = "translation"
@@ -162,11 +164,18 @@ class Engine:
         """Whether it continues prompts."""
         self.translates = translates(self.runner)
         """Whether it translates."""
-        self.flights: dict[str, Flight] = {}
-        """Name of a way in which it generates -> the running texts of this way."""
+        self._flights: dict[str, Flight] = {}
         self._embedders: dict[VectorConfig, Embedder] = {}
         self._table = Lock()
         """Held while the table of `nearest` is made or read."""
+
+    def flight(self, way: Way, batcher: Batcher, on_tokens: Callable[[int], None]) -> Flight:
+        """Return the running texts of a way in which it generates."""
+        if way.name not in self._flights:
+            memory = TOKENS if way.keeps_tokens(self.runner) else None
+            make_rows = partial(way.make_rows, self.runner)
+            self._flights[way.name] = Flight(make_rows, batcher, on_tokens, memory)
+        return self._flights[way.name]
 
     def lacks(self, numbers: Iterable[int]) -> list[int]:
         """Return those of some layers that the export does not compute; none without an export."""
@@ -192,10 +201,10 @@ class Engine:
     @property
     def head_kinds(self) -> set[str]:
         """Its pre-training heads, the kinds of its tasks, and the ways in which it generates.
-        Sentence vectors count as a similarity task, wherever they were trained."""
+        Sentence vectors count as a task that trains them, wherever they were trained."""
         kinds = {*self.model.heads, *(task.kind for task in self.model.tasks.values())}
         if self.model.similarity_function is not None:
-            kinds.add(SIMILARITY)
+            kinds.update(kinds_that(lambda kind: kind.vectors))
         able = {CONTINUATION: self.generates, TRANSLATION: self.translates}
         return kinds - able.keys() | {way for way, does in able.items() if does}
 

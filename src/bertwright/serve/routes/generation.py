@@ -8,8 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Sequence
-
-from starlette.responses import Response
+from typing import Any
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
@@ -18,15 +17,15 @@ from bertwright.errors import DataError
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import make_prompt, rows_in_flight
 from bertwright.inference.translation.translate import target_search
-from bertwright.serve.bodies import make_router
-from bertwright.serve.calls import Call
+from bertwright.serve.calls import Call, Generating
 from bertwright.serve.engine.engine import CONTINUATION, TRANSLATION, Engine
 from bertwright.serve.engine.generation.flight import Piece, PromptTexts, Searches, Text
-from bertwright.serve.engine.generation.stream import PreparedGeneration, Way, respond
+from bertwright.serve.engine.generation.way import Way
+from bertwright.serve.engine.items import PreparedPrompts, tokenize_texts
 from bertwright.serve.errors import HttpError, NoHead, invalid_request
-from bertwright.serve.preparing import Json, tokenize_texts
+from bertwright.serve.event_stream import Events, EventStream
+from bertwright.serve.routing import ModelRouter
 from bertwright.serve.schemas.replies import (
-    About,
     Completion,
     CompletionsReply,
     CompletionUsage,
@@ -42,7 +41,8 @@ from bertwright.serve.schemas.requests import (
     listed,
 )
 
-router = make_router()
+Json = dict[str, Any]
+router = ModelRouter()
 
 
 def _translations(runner: ModelRunner) -> Searches:
@@ -61,24 +61,31 @@ TRANSLATES = Way(TRANSLATION, _translations, is_of_encoder=False)
 
 
 @router.post("/generate", response_model=GenerateReply[list[GeneratedText]])
-async def generate(body: GenerateRequest, call: Call) -> Response:
+async def generate(
+    body: GenerateRequest, call: Call
+) -> GenerateReply[list[GeneratedText]] | EventStream:
     """Continue prompts."""
-    return await respond(call, prepare_generate, body)
-
-
-def prepare_generate(
-    engine: Engine, body: GenerateRequest, config: ServeConfig
-) -> PreparedGeneration:
-    """Tokenize the prompts of `/generate`."""
+    model = await call.model(body)
     check_sampling(body)
     if body.num > 1 and not body.sample:
         raise invalid_request('all texts would be the same: request "sample": true, or num 1')
+    found = await model.generate(CONTINUES, continuations, body, call.config)
+    if body.stream:
+        return await call.stream(found, events(found, lambda piece: piece.text, {}))
+    texts = texts_of(await found.whole(), len(found.prompts), lambda piece: piece.text)
+    return GenerateReply[list[GeneratedText]](
+        **found.about, results=texts, tokens_generated=found.generated
+    )
+
+
+def continuations(engine: Engine, body: GenerateRequest, limits: ServeConfig) -> PreparedPrompts:
+    """Return the prompts of `/generate`."""
     rows = _tokenized(engine, listed(body.input))
     truncated = _truncate(engine, rows, body.max_new_tokens) if body.truncate else []
     prompts = make_prompts(
-        engine, rows, body, config, most=body.max_new_tokens, sample=body.sample, num=body.num
+        engine, rows, body, limits, most=body.max_new_tokens, sample=body.sample, num=body.num
     )
-    return _prepared(engine, prompts, truncated, body.stream, CONTINUES)
+    return PreparedPrompts(engine=engine, prompts=prompts, truncated=truncated)
 
 
 def check_sampling(body: SampledRequest) -> None:
@@ -90,15 +97,22 @@ def check_sampling(body: SampledRequest) -> None:
 
 
 @router.post("/translate", response_model=GenerateReply[GeneratedText])
-async def translate(body: TranslateRequest, call: Call) -> Response:
+async def translate(
+    body: TranslateRequest, call: Call
+) -> GenerateReply[GeneratedText] | EventStream:
     """Translate sentences."""
-    return await respond(call, prepare_translate, body)
+    model = await call.model(body)
+    found = await model.generate(TRANSLATES, translations, body, call.config)
+    if body.stream:
+        return await call.stream(found, events(found, stripped, {}))
+    texts = texts_of(await found.whole(), len(found.prompts), stripped)
+    return GenerateReply[GeneratedText](
+        **found.about, results=[text for (text,) in texts], tokens_generated=found.generated
+    )
 
 
-def prepare_translate(
-    engine: Engine, body: TranslateRequest, config: ServeConfig
-) -> PreparedGeneration:
-    """Tokenize the sentences of `/translate`."""
+def translations(engine: Engine, body: TranslateRequest, limits: ServeConfig) -> PreparedPrompts:
+    """Return the sentences of `/translate`."""
     if not engine.translates:
         raise NoHead(f"{engine.name} translates nothing", (TRANSLATION,))
     texts = listed(body.input)
@@ -112,47 +126,31 @@ def prepare_translate(
         limit = target_search(engine.runner).limit(len(ids), body.max_length)
         text = Text(settings, limit, tokenizer=engine.tokenizer)
         prompts.append(PromptTexts(number, ids, [text]))
-    check_new(prompts, config)
-    return _prepared(engine, prompts, truncated, body.stream, TRANSLATES)
+    check_new(prompts, limits)
+    return PreparedPrompts(engine=engine, prompts=prompts, truncated=truncated)
 
 
-def _prepared(
-    engine: Engine,
-    prompts: list[PromptTexts],
-    truncated: list[Truncated],
-    streams: bool,
-    way: Way,
-) -> PreparedGeneration:
-    """Return a request of `/generate`, or of `/translate`, which has one text for each prompt."""
-    translates = way is TRANSLATES
+def stripped(piece: Piece) -> str:
+    """Return a text without white space at its ends."""
+    return piece.text.strip()
 
-    def text_of(piece: Piece) -> str:
-        return piece.text.strip() if translates else piece.text
 
-    def finish(
-        pieces: list[Piece], about: About
-    ) -> GenerateReply[list[GeneratedText]] | GenerateReply[GeneratedText]:
-        texts = texts_of(pieces, len(prompts), text_of)
-        generated = sum(len(piece.ids) for piece in pieces)
-        if translates:
-            translations = [text for (text,) in texts]
-            return GenerateReply[GeneratedText](
-                **about, results=translations, tokens_generated=generated
-            )
-        return GenerateReply[list[GeneratedText]](
-            **about, results=texts, tokens_generated=generated
-        )
-
-    def event(piece: Piece) -> Json:
-        own = {"prompt": piece.prompt, "number": piece.number, "text": text_of(piece)}
-        return {**own, "reason": piece.reason, "score": piece.score}
-
-    prepared = PreparedGeneration(engine, [], finish, truncated=truncated, prompts=prompts, way=way)
-    if streams:
-        about = prepared.about
-        prepared.event = event
-        prepared.last = lambda generated: {**about, "tokens_generated": generated}
-    return prepared
+async def events(found: Generating, text_of: Callable[[Piece], str], about: Json) -> Events:
+    """Yield an event for each piece of the texts, and at last a reply without results, which also
+    says what is in `about`."""
+    about = {**found.about, **about}
+    async for pieces in found:
+        yield [
+            {
+                "prompt": piece.prompt,
+                "number": piece.number,
+                "text": text_of(piece),
+                "reason": piece.reason,
+                "score": piece.score,
+            }
+            for piece in pieces
+        ]
+    yield [{**about, "tokens_generated": found.generated}]
 
 
 def texts_of(
@@ -168,58 +166,57 @@ def texts_of(
 
 
 @router.post("/v1/completions", response_model=CompletionsReply)
-async def completions(body: CompletionsRequest, call: Call) -> Response:
+async def completions(body: CompletionsRequest, call: Call) -> CompletionsReply | EventStream:
     """Continue prompts, in the form that OpenAI's clients expect."""
-    return await respond(call, prepare_completions, body)
-
-
-def prepare_completions(
-    engine: Engine, body: CompletionsRequest, config: ServeConfig
-) -> PreparedGeneration:
-    """Tokenize the prompts of `/v1/completions`."""
-    rows, count = _tokenized(engine, listed(body.prompt)), body.n
-    samples = body.temperature > 0
-    prompts = make_prompts(
-        engine, rows, body, config, most=body.max_tokens, sample=samples, num=count
-    )
-    identity, created = f"cmpl-{secrets.token_hex(12)}", int(time.time())
-    read = sum(len(prompt.ids) for prompt in prompts)
-
-    def reply(pieces: Sequence[Piece], usage: CompletionUsage | None) -> CompletionsReply:
-        choices = [
-            Completion(piece.text, piece.prompt * count + piece.number, None, piece.reason)
-            for piece in pieces
-        ]
-        return CompletionsReply(
-            id=identity,
-            object="text_completion",
-            created=created,
-            model=engine.name,
-            choices=sorted(choices, key=lambda choice: choice.index),
-            usage=usage,
-        )
-
-    def finish(pieces: list[Piece], about: About) -> CompletionsReply:
-        made = sum(len(piece.ids) for piece in pieces)
-        usage = CompletionUsage(
-            prompt_tokens=read, completion_tokens=made, total_tokens=read + made
-        )
-        return reply(pieces, usage)
-
-    headers = {"x-bertwright-sha256": engine.sha256}
-    prepared = PreparedGeneration(
-        engine, [], finish, headers=headers, prompts=prompts, way=CONTINUES
+    model = await call.model(body)
+    found = await model.generate(CONTINUES, completed, body, call.config)
+    call.headers = {"x-bertwright-sha256": model.engine.sha256}
+    whole = CompletionsReply(
+        id=f"cmpl-{secrets.token_hex(12)}",
+        object="text_completion",
+        created=int(time.time()),
+        model=model.engine.name,
+        choices=[],
+        usage=None,
     )
     if body.stream:
-        prepared.event = lambda piece: reply([piece], None)
-    return prepared
+        return await call.stream(found, _completion_events(found, whole, body.n))
+    pieces, read = await found.whole(), found.read.tokens
+    whole.choices = sorted(_choices(pieces, body.n), key=lambda choice: choice.index)
+    whole.usage = CompletionUsage(
+        prompt_tokens=read, completion_tokens=found.generated, total_tokens=read + found.generated
+    )
+    return whole
+
+
+async def _completion_events(found: Generating, reply: CompletionsReply, num: int) -> Events:
+    """Yield a reply with the new text for each piece."""
+    async for pieces in found:
+        yield [reply.model_copy(update={"choices": [choice]}) for choice in _choices(pieces, num)]
+
+
+def _choices(pieces: Sequence[Piece], num: int) -> list[Completion]:
+    """Return pieces of texts, of which each prompt has `num`, in the form of OpenAI."""
+    return [
+        Completion(piece.text, piece.prompt * num + piece.number, None, piece.reason)
+        for piece in pieces
+    ]
+
+
+def completed(engine: Engine, body: CompletionsRequest, limits: ServeConfig) -> PreparedPrompts:
+    """Return the prompts of `/v1/completions`."""
+    rows, samples = _tokenized(engine, listed(body.prompt)), body.temperature > 0
+    prompts = make_prompts(
+        engine, rows, body, limits, most=body.max_tokens, sample=samples, num=body.n
+    )
+    return PreparedPrompts(engine=engine, prompts=prompts)
 
 
 def make_prompts(
     engine: Engine,
     rows: Sequence[Sequence[int]],
     body: GenerateRequest | CompletionsRequest,
-    config: ServeConfig,
+    limits: ServeConfig,
     *,
     most: int,
     sample: bool,
@@ -248,15 +245,15 @@ def make_prompts(
         more: Json = {"tokenizer": engine.tokenizer, "streams": body.stream}
         texts = [Text(*given, n, **more) for n in range(num)]
         prompts.append(PromptTexts(number, made.ids, texts))
-    check_new(prompts, config)
+    check_new(prompts, limits)
     return prompts
 
 
-def check_new(prompts: Sequence[PromptTexts], config: ServeConfig) -> None:
+def check_new(prompts: Sequence[PromptTexts], limits: ServeConfig) -> None:
     """Raise `HttpError` if the texts may get too many tokens."""
     count = sum(text.limit for prompt in prompts for text in prompt.texts)
-    if count > config.max_new_tokens:
-        reason = f"this allows for {count} new tokens; at most {config.max_new_tokens} are"
+    if count > limits.max_new_tokens:
+        reason = f"this allows for {count} new tokens; at most {limits.max_new_tokens} are"
         raise HttpError(413, "too_many_tokens", f"{reason} allowed in one request: request fewer")
 
 

@@ -10,38 +10,22 @@ function and with the prompts of its folder.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from starlette.responses import Response
 
 from bertwright.arrays import Float32s
-from bertwright.config.serve import ServeConfig
 from bertwright.config.task import TaskConfig
-from bertwright.config.vectors import (
-    OF_DOCUMENTS,
-    OF_QUERIES,
-    SimilarityFunction,
-    usual_prompt,
-)
+from bertwright.config.vectors import SimilarityFunction
 from bertwright.inference.vectors.compare import FUNCTIONS
-from bertwright.inference.vectors.embed import with_prompt
-from bertwright.serve.bodies import make_router
-from bertwright.serve.calls import Call
-from bertwright.serve.engine.engine import SIMILARITY, Engine
-from bertwright.serve.engine.outputs import Vectors
+from bertwright.serve.calls import Call, ModelCall
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.engine.items import query_items
 from bertwright.serve.errors import NoHead, invalid_request
-from bertwright.serve.preparing import (
-    Prepared,
-    R,
-    check_characters,
-    items_of,
-    request_vectors,
-    tokenize_texts,
-    truncation,
-)
-from bertwright.serve.routes.heads import OF_TEXTS, task_items, task_name
+from bertwright.serve.routes.heads import choose_task
+from bertwright.serve.routing import ModelRouter
 from bertwright.serve.schemas.replies import (
     About,
     Document,
@@ -52,148 +36,100 @@ from bertwright.serve.schemas.replies import (
     Usage,
 )
 from bertwright.serve.schemas.requests import DocumentText, RankRequest, RerankRequest, listed
+from bertwright.tasks.catalogue import kind_of, kinds_that
+from bertwright.tasks.kind import Kind
 from bertwright.tasks.predictions import NumberPrediction, TextPrediction
-from bertwright.tasks.similarity.options import SimilarityTask
 from bertwright.tasks.texts.options import RegressionTask
 
 Scored = TextPrediction | NumberPrediction
-RANKING = (*OF_TEXTS, SIMILARITY)
-"""The kinds of tasks that may rank documents."""
-router = make_router()
+router = ModelRouter()
 
 
-class Ranking(NamedTuple):
+@dataclass(frozen=True)
+class Ranking:
     """Documents, the most relevant first, and what their scores are."""
 
-    task: str | None
-    label: str | None
-    similarity: SimilarityFunction | None
+    about: About
     documents: list[RankedDocument]
+    task: str | None
+    label: str | None = None
+    similarity: SimilarityFunction | None = None
 
 
-@router.post("/rerank", response_model=RerankReply)
-async def rerank(body: RerankRequest, call: Call) -> Response:
+@router.post("/rerank")
+async def rerank(body: RerankRequest, call: Call) -> RerankReply:
     """Rank documents by their relevance to a query, scored by a head of pairs or by vectors."""
-    return await call.reply(prepare_rerank, body)
+    model, documents = await call.model(body), listed(body.documents)
+    ranking = await rank_documents(model, body.task, body.query, documents, body.truncate)
+    return RerankReply(
+        **ranking.about,
+        task=ranking.task,
+        label=ranking.label,
+        similarity=ranking.similarity,
+        results=ranking.documents[: body.top_k],
+    )
 
 
-def prepare_rerank(
-    engine: Engine, body: RerankRequest, config: ServeConfig
-) -> Prepared[RerankReply]:
-    """Tokenize the query and the documents of `/rerank`."""
-    top = body.top_k
-
-    def reply(ranking: Ranking, about: About) -> RerankReply:
-        return RerankReply(
-            **about,
-            task=ranking.task,
-            label=ranking.label,
-            similarity=ranking.similarity,
-            results=ranking.documents[:top],
-        )
-
-    documents = listed(body.documents)
-    return _prepare(engine, body.task, body.query, documents, body.truncate, config, reply)
-
-
-@router.post("/v1/rerank", response_model=RankReply)
-async def rank(body: RankRequest, call: Call) -> Response:
+@router.post("/v1/rerank")
+async def rank(body: RankRequest, call: Call) -> RankReply:
     """Rank documents by their relevance to a query, as clients of Cohere and Jina expect."""
-    return await call.reply(prepare_rank, body)
-
-
-def prepare_rank(engine: Engine, body: RankRequest, config: ServeConfig) -> Prepared[RankReply]:
-    """Tokenize the query and the documents of `/v1/rerank`.
-
-    As these clients cannot ask for truncation, what is too long is truncated, and a header says
-    how many documents were.
-    """
+    model = await call.model(body)
     documents = [each.text if isinstance(each, DocumentText) else each for each in body.documents]
-    identity = f"rerank-{secrets.token_hex(12)}"
-
-    def reply(ranking: Ranking, about: About) -> RankReply:
-        ranked = []
-        for found in ranking.documents[: body.top_n or body.top_k]:
-            document = RelevantDocument(index=found.index, relevance_score=found.score)
-            if body.return_documents:
-                document.document = Document(documents[found.index])
-            ranked.append(document)
-        tokens = about["tokens_used"]
-        usage = Usage(prompt_tokens=tokens, total_tokens=tokens)
-        return RankReply(id=identity, model=about["model"], results=ranked, usage=usage)
-
-    prepared = _prepare(engine, body.task, body.query, documents, True, config, reply)
-    prepared.headers = {
-        "x-bertwright-sha256": engine.sha256,
-        "x-bertwright-truncated": str(len(prepared.truncated)),
+    # these clients cannot ask for truncation; a header says how many documents were truncated
+    ranking = await rank_documents(model, body.task, body.query, documents, truncate=True)
+    ranked = []
+    for found in ranking.documents[: body.top_n or body.top_k]:
+        document = RelevantDocument(index=found.index, relevance_score=found.score)
+        if body.return_documents:
+            document.document = Document(documents[found.index])
+        ranked.append(document)
+    about = ranking.about
+    call.headers = {
+        "x-bertwright-sha256": about["sha256"],
+        "x-bertwright-truncated": str(len(about["truncated"])),
     }
-    return prepared
+    return RankReply(
+        id=f"rerank-{secrets.token_hex(12)}",
+        model=about["model"],
+        results=ranked,
+        usage=Usage(prompt_tokens=about["tokens_used"], total_tokens=about["tokens_used"]),
+    )
 
 
-def _prepare(
-    engine: Engine,
-    task: str | None,
-    query: str,
-    documents: list[str],
-    truncate: bool,
-    config: ServeConfig,
-    reply: Callable[[Ranking, About], R],
-) -> Prepared[R]:
-    """Return the request that ranks documents; `reply` makes the reply from the ranking."""
+async def rank_documents(
+    model: ModelCall, task: str | None, query: str, documents: list[str], truncate: bool
+) -> Ranking:
+    """Return documents by their relevance to a query, scored by a head of pairs or by vectors."""
+    engine, call = model.engine, model.call
     name = _ranker(engine, task)
-    if name is None or isinstance(engine.model.tasks[name], SimilarityTask):
-        return _by_vectors(engine, name, query, documents, truncate, config, reply)
+    if name is None or _trains_vectors(engine, name):
+        found = await model.compute(query_items, query, documents, truncate, call.config)
+        function = engine.model.similarity_function
+        assert function is not None
+        scores = await call.beside(_similarities, found.results, function)
+        return Ranking(found.about, _ranked(scores), name, similarity=function)
     pairs = [(query, document) for document in documents]
-    items, truncated = task_items(engine, name, pairs, truncate, config)
+    predicted = await model.predict(name, pairs, truncate)
+    ranked = _ranked([_relevance(prediction) for prediction in predicted.results])
     labels = engine.model.tasks[name].labels
-
-    def finish(results: list[Scored], about: About) -> R:
-        ranked = _ranked([_relevance(prediction) for prediction in results])
-        return reply(Ranking(name, labels[-1] if labels else None, None, ranked), about)
-
-    return Prepared(engine, items, finish, items[0].output.layers, truncated=truncated)
+    return Ranking(predicted.about, ranked, name, label=labels[-1] if labels else None)
 
 
-def _by_vectors(
-    engine: Engine,
-    task: str | None,
-    query: str,
-    documents: list[str],
-    truncate: bool,
-    config: ServeConfig,
-    reply: Callable[[Ranking, About], R],
-) -> Prepared[R]:
-    """Return the request that ranks documents by the similarity of their vectors to the query's.
-
-    A document counts as truncated if it or the query loses tokens, as in a pair of the two.
-    """
-    of_query, of_document = _prompt(engine, OF_QUERIES), _prompt(engine, OF_DOCUMENTS)
-    texts = [*with_prompt(of_query, [query]), *with_prompt(of_document, [*documents])]
-    check_characters(sum(map(len, texts)), config)
-    vectors, function = engine.default, engine.model.similarity_function
-    assert function is not None
-    tokenized, cut = tokenize_texts(engine, texts, True, longest=engine.vector_tokens)
-    lost = {each.input: each.tokens_cut for each in cut}
-    truncated = []
-    for number in range(len(documents)):
-        if tokens := lost.get(0, 0) + lost.get(number + 1, 0):
-            too_long = "the query" if 0 in lost else f"document {number}"
-            reason = f"{too_long} has more than the {engine.vector_tokens} tokens of a vector"
-            truncated.append(truncation(truncate, number, tokens, reason))
-
-    def finish(results: list[Float32s], about: About) -> R:
-        made = np.stack(results)
-        scores = FUNCTIONS[function](made[:1], made[1:])[0].tolist()
-        return reply(Ranking(task, None, function, _ranked(scores)), about)
-
-    items = items_of(Vectors(engine, vectors), tokenized)
-    return request_vectors(engine, vectors, items, finish, truncated, len(texts))
+def _similarities(vectors: Sequence[Float32s], function: SimilarityFunction) -> list[float]:
+    """Return the similarity of each vector to the first."""
+    rows = np.stack(vectors)
+    scores: list[float] = FUNCTIONS[function](rows[:1], rows[1:])[0].tolist()
+    return scores
 
 
-def _prompt(engine: Engine, names: Sequence[str]) -> str:
-    """Return the folder's prompt of one of these names, else its default prompt."""
-    found = usual_prompt(engine.prompts, names)
-    return engine.default.prompt if found is None else found
+def _ranks(kind: Kind[TaskConfig, Any, Any, Any]) -> bool:
+    """Return whether a task of a kind may rank documents."""
+    return kind.vectors or kind.prediction in (TextPrediction, NumberPrediction)
+
+
+def _trains_vectors(engine: Engine, name: str) -> bool:
+    """Return whether a task trains sentence vectors."""
+    return kind_of(engine.model.tasks[name].kind).vectors
 
 
 def _has_sigmoid(task: TaskConfig) -> bool:
@@ -205,8 +141,8 @@ def _ranker(engine: Engine, name: str | None) -> str | None:
     trained the vectors; None means vectors of a folder without a task."""
     model = engine.model
     if name is not None:
-        named = task_name(engine, name, RANKING)
-        if isinstance(model.tasks[named], SimilarityTask) and named != _vector_task(engine):
+        named = choose_task(engine, name, kinds_that(_ranks))
+        if _trains_vectors(engine, named) and named != _vector_task(engine):
             reason = "that task did not train the vectors that this model gives; leave out task"
             raise invalid_request(f"{engine.name}: {reason}", "which_task")
         return named
@@ -223,7 +159,7 @@ def _ranker(engine: Engine, name: str | None) -> str | None:
             f"{engine.name} cannot rank documents, as it has neither a classification or "
             f"regression head of pairs nor sentence vectors; it has: {has}. Train sentence vectors "
             "with bertwright finetune similarity --model MODEL --train PAIRS --out RUN",
-            RANKING,
+            kinds_that(_ranks),
         )
     if len(known) != 1:
         if known:
@@ -239,10 +175,9 @@ def _ranker(engine: Engine, name: str | None) -> str | None:
 
 def _vector_task(engine: Engine) -> str | None:
     """Return the task that trained the vectors that the folder describes; None if it has none."""
-    tasks = engine.model.tasks.items()
     if engine.model.similarity_function is None:
         return None
-    return next((name for name, task in tasks if isinstance(task, SimilarityTask)), None)
+    return next((name for name in engine.model.tasks if _trains_vectors(engine, name)), None)
 
 
 def _ranked(scores: Sequence[float]) -> list[RankedDocument]:

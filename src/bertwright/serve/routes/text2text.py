@@ -9,72 +9,69 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
-
-from starlette.responses import Response
+from typing import Any, cast
 
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.serve import ServeConfig
 from bertwright.decoding.search import RowsInFlight
 from bertwright.decoding.texts import begin_beams, ends_of
 from bertwright.inference.encode import ModelRunner
-from bertwright.serve.bodies import make_router
 from bertwright.serve.calls import Call
 from bertwright.serve.engine.engine import Engine
 from bertwright.serve.engine.generation.flight import Piece, PromptTexts, Searches, Text
-from bertwright.serve.engine.generation.stream import PreparedGeneration, Way, respond
+from bertwright.serve.engine.generation.way import Way
+from bertwright.serve.engine.items import PreparedPrompts, task_items
 from bertwright.serve.errors import invalid_request
-from bertwright.serve.preparing import Json
-from bertwright.serve.routes.generation import check_new, check_sampling, texts_of
-from bertwright.serve.routes.heads import task_items, task_name
-from bertwright.serve.schemas.replies import About, TextToTextReply
+from bertwright.serve.event_stream import EventStream
+from bertwright.serve.routes.generation import (
+    check_new,
+    check_sampling,
+    events,
+    stripped,
+    texts_of,
+)
+from bertwright.serve.routes.heads import task_that_predicts
+from bertwright.serve.routing import ModelRouter
+from bertwright.serve.schemas.replies import TextToTextReply
 from bertwright.serve.schemas.requests import TextToTextRequest, listed
 from bertwright.tasks.generation.kind import target_decoder
 from bertwright.tasks.generation.options import GenerationTask
+from bertwright.tasks.predictions import GenerationPrediction
 
-router = make_router()
+router = ModelRouter()
 
 
 @router.post("/text2text", response_model=TextToTextReply)
-async def text2text(body: TextToTextRequest, call: Call) -> Response:
+async def text2text(body: TextToTextRequest, call: Call) -> TextToTextReply | EventStream:
     """Write the targets of texts, by a model of `finetune generation`."""
-    return await respond(call, prepare_text2text, body)
+    model = await call.model(body)
+    name = task_that_predicts(model.engine, body.task, GenerationPrediction)
+    found = await model.generate(_way(name, body.beam > 1), sources, name, body, call.config)
+    if body.stream:
+        return await call.stream(found, events(found, StrippedTexts(), {"task": name}))
+    texts = texts_of(await found.whole(), len(found.prompts), stripped)
+    return TextToTextReply(
+        **found.about, task=name, results=texts, tokens_generated=found.generated
+    )
 
 
-def prepare_text2text(
-    engine: Engine, body: TextToTextRequest, config: ServeConfig
-) -> PreparedGeneration:
-    """Tokenize the sources of `/text2text`."""
-    name = task_name(engine, body.task, ("generation",))
-    most = cast(GenerationTask, engine.model.tasks[name]).most_target_tokens
+def sources(
+    engine: Engine, task: str, body: TextToTextRequest, limits: ServeConfig
+) -> PreparedPrompts:
+    """Return the sources of `/text2text`."""
+    most = cast(GenerationTask, engine.model.tasks[task]).most_target_tokens
     settings = _settings(body, min(body.max_new_tokens or most, most))
-    items, truncated = task_items(engine, name, listed(body.input), body.truncate, config)
+    read = task_items(engine, task, listed(body.input), body.truncate, limits)
     prompts = []
-    for number, item in enumerate(items):
+    for number, item in enumerate(read.items):
         (instance,) = item.data.instances
         ids = list(instance.ids[0][: instance.label])
-        more: Json = {"tokenizer": engine.tokenizer, "streams": body.stream}
+        more: dict[str, Any] = {"tokenizer": engine.tokenizer, "streams": body.stream}
         limit = settings.max_new_tokens
         texts = [Text(settings, limit, number=n, **more) for n in range(body.num)]
         prompts.append(PromptTexts(number, ids, texts))
-    check_new(prompts, config)
-
-    def finish(pieces: list[Piece], about: About) -> TextToTextReply:
-        return TextToTextReply(
-            **about,
-            task=name,
-            results=texts_of(pieces, len(prompts), lambda piece: piece.text.strip()),
-            tokens_generated=sum(len(piece.ids) for piece in pieces),
-        )
-
-    prepared = PreparedGeneration(
-        engine, [], finish, truncated=truncated, prompts=prompts, way=_way(name, body.beam > 1)
-    )
-    if body.stream:
-        about = {**prepared.about, "task": name}
-        prepared.event = StrippedEvents()
-        prepared.last = lambda generated: {**about, "tokens_generated": generated}
-    return prepared
+    check_new(prompts, limits)
+    return PreparedPrompts(engine=engine, prompts=prompts, truncated=read.truncated)
 
 
 def _settings(body: TextToTextRequest, most: int) -> GenerationConfig:
@@ -126,18 +123,17 @@ def _searches(name: str, runner: ModelRunner) -> Searches:
 
 
 @dataclass
-class StrippedEvents:
-    """Makes events from pieces, so that a text has no white space at its ends, as in a reply."""
+class StrippedTexts:
+    """Gives the texts of pieces, so that a whole text has no white space at its ends."""
 
     _held: dict[tuple[int, int], str] = field(default_factory=dict)
-    """The white space at the end of each text that has begun, which has not been sent."""
+    """The white space at the end of each text that has begun, which has not been given."""
 
-    def __call__(self, piece: Piece) -> Json:
-        """Return the event of a piece."""
+    def __call__(self, piece: Piece) -> str:
+        """Return the text of a piece."""
         key = piece.prompt, piece.number
         text = self._held[key] + piece.text if key in self._held else piece.text.lstrip()
         shown = text.rstrip()
         if shown or key in self._held:
             self._held[key] = text[len(shown) :]
-        own = {"prompt": piece.prompt, "number": piece.number, "text": shown}
-        return {**own, "reason": piece.reason, "score": piece.score}
+        return shown

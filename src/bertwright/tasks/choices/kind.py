@@ -114,6 +114,7 @@ class MultipleChoiceKind(Kind[MultipleChoiceTask, ChoiceExample, ChoiceInstance,
 
     name = "multiple-choice"
     task_class = MultipleChoiceTask
+    prediction = ChoicePrediction
     reader = CHOICES
     example = ChoiceExample
     fields = (("text", "choices", "label"), ("text", "text2", "choices", "label"))

@@ -197,6 +197,7 @@ class GenerationKind(
 
     name = "generation"
     task_class = GenerationTask
+    prediction = GenerationPrediction
     reader = TARGETS
     example = GenerationExample
     fields = (("source", "target"),)

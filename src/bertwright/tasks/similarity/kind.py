@@ -341,6 +341,7 @@ class SimilarityKind(
 
     name = "similarity"
     task_class = SimilarityTask
+    prediction = SimilarityPrediction
     reader = PAIRS
     example = SimilarityExample
     fields = (("text", "text2"), ("text", "text2", "label"))

@@ -506,6 +506,7 @@ class SpanKind(Kind[SpanTask, SpanExample, SpanInstance, SpanPrediction]):
 
     name = "span"
     task_class = SpanTask
+    prediction = SpanPrediction
     reader = ANSWERS
     example = SpanExample
     fields = (("question", "context", "answers"),)

@@ -408,6 +408,7 @@ class TaggingKind(Kind[TaggingTask, TaggingExample, TaggingInstance, TaggingPred
 
     name = "tagging"
     task_class = TaggingTask
+    prediction = TaggingPrediction
     reader = TAGS
     example = TaggingExample
     fields = (("words", "tags"),)

@@ -351,6 +351,7 @@ class ClassificationKind(TextKind[ClassificationTask, TextPrediction]):
 
     name = "classification"
     task_class = ClassificationTask
+    prediction = TextPrediction
     reader = CLASSES
     graph = ScoreGraph(lambda inputs: TextBatch(inputs, rows=(0,)))
 
@@ -433,6 +434,7 @@ class RegressionKind(TextKind[RegressionTask, NumberPrediction]):
 
     name = "regression"
     task_class = RegressionTask
+    prediction = NumberPrediction
     reader = NUMBERS
     graph = ScoreGraph(lambda inputs: TextBatch(inputs, rows=(0,)), one_number=True)
     correlates = True
