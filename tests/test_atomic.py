@@ -270,6 +270,67 @@ def test_a_link_stays_and_leads_to_the_new_file(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_text() == "new"
 
 
+ENDING = """
+import os, signal, sys
+from pathlib import Path
+from bertwright.atomic import atomic_file
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # as the command line does
+with atomic_file(Path(sys.argv[1]), overwrite=True) as file:
+    file.write("new")
+    if sys.argv[2] == "exit":
+        sys.exit(1)
+    if sys.argv[2] != "end":
+        os.kill(os.getpid(), signal.Signals[sys.argv[2]])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize("ending", ["end", "exit", "SIGINT", "SIGTERM", "SIGKILL"])
+def test_no_file_is_left_after_any_ending(tmp_path: Path, ending: str) -> None:
+    """A killed process removes nothing; the next one that writes the path does."""
+    path = tmp_path / "out"
+    path.write_text("old")
+    words = [sys.executable, "-c", ENDING, str(path), ending]
+    subprocess.run(words, timeout=600, stderr=subprocess.DEVNULL)
+    assert path.read_text() == ("new" if ending == "end" else "old")
+    if ending == "SIGKILL":
+        with atomic_file(path, overwrite=True) as file:
+            file.write("next")
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file locks")
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_no_file_is_left_where_there_are_no_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """As on network file systems without a lock daemon."""
+
+    def flock(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with atomic_file(tmp_path / "out") as file:
+        file.write("new")
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+def test_no_file_is_left_in_a_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", opened)  # root may write anywhere
+    raises(BertwrightError, "out cannot be written", write_nothing, tmp_path / "new" / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_nothing(path: Path) -> None:
+    with atomic_file(path):
+        raise AssertionError("opened")
+
+
 WRITING = """
 import sys, time
 from pathlib import Path

@@ -20,6 +20,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, TextIO
@@ -221,49 +222,59 @@ def sole_writer(path: Path) -> Iterator[None]:
     """Keep other processes from writing `path` while the block runs.
 
     This locks a hidden file beside `path`, which is removed at the end. The system releases the
-    lock of a killed process. If the system or the file system has no locks, this has no effect.
+    lock of a killed process, whose file the next writer removes. If the system or the file system
+    has no locks, this has no effect. filelock 4.3 is not used for it, because its `FileLock` leaves
+    the file after every ending and fails on a file system without locks, its `SoftFileLock` refuses
+    `path` for good after a process was killed on a host of another name, as each container has, and
+    importing it takes 0.11 s.
 
     Raises:
         DataError: another process is writing `path`.
     """
-    lock = path.with_name(f".{path.name}.lock")
-    descriptor = _locked(lock, path)
-    try:
+    if sys.platform == "win32":
         yield
-    finally:
-        if descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(lock)  # before the lock is released, so that no other process holds it
-            os.close(descriptor)
-
-
-def _locked(lock: Path, path: Path) -> int | None:
-    """Lock a file and return the descriptor that holds the lock, or None if locks do not exist.
-
-    Raises:
-        DataError: another process is writing `path`.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    while True:
+        return
+    lock = path.with_name(f".{path.name}.lock")
+    descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
+    while (is_ours := _lock(descriptor)) and not _is_open(lock, descriptor):
+        # the process that held the lock has removed the file in the meantime
+        os.close(descriptor)
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The process that held the lock before may have removed the file in the meantime.
-            if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
-                return descriptor
-            os.close(descriptor)
-        except BlockingIOError as error:
-            os.close(descriptor)
+    try:
+        if not is_ours:
             raise DataError(
                 f"another process is writing {path}: let it end, or choose another --out"
-            ) from error
-        except OSError:  # no locks on this file system
-            os.close(descriptor)
-            lock.unlink(missing_ok=True)
-            return None
+            )
+        yield
+    finally:
+        if is_ours:
+            with contextlib.suppress(OSError):
+                os.unlink(lock)  # before the lock is released, so that no other process holds it
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed; return False if another process holds it.
+
+    If the system or the file system has no locks, nothing is locked.
+    """
+    if sys.platform != "win32":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # no locks on this file system
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+    return True
+
+
+def _is_open(path: Path, descriptor: int) -> bool:
+    """Return whether a descriptor is of the file that is at a path now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _remove(place: Path) -> None:
@@ -312,15 +323,10 @@ def held(folder: Path, what: str) -> Iterator[None]:
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ConfigError(
-                    f"another process is {what} {folder}: let it end, or choose another --out"
-                ) from error
+        if not _lock(descriptor):
+            raise ConfigError(
+                f"another process is {what} {folder}: let it end, or choose another --out"
+            )
         yield
     finally:
         os.close(descriptor)
