@@ -35,9 +35,9 @@ from bertwright.config.run import (
 )
 from bertwright.data.batch import inputs_of
 from bertwright.data.loading.phases import DataPosition
-from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.bert.config import PRESETS
 from bertwright.models.bert.masked_batch import MaskedBatch
+from bertwright.process_settings import keep_few_kernels, keep_freed_memory
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Hardware, choose_precision
 from bertwright.train.loop import Trainer

@@ -29,10 +29,10 @@ from bertwright.checkpoint.checkpoint import make_learner, save
 from bertwright.config.run import OptimizerConfig
 from bertwright.data.batch import inputs_of
 from bertwright.inference.model import load
-from bertwright.machine import keep_freed_memory
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.catalogue import MODELS
 from bertwright.nn.init import initialize
+from bertwright.process_settings import keep_freed_memory
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from bertwright.train.hardware import choose_precision
 from bertwright.train.optim import clip_gradients, make_optimizers

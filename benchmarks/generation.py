@@ -43,9 +43,9 @@ from bertwright.data.token_streams import TokenStreamBatch
 from bertwright.decoding.search import Row, RowsInFlight
 from bertwright.inference.encode import ModelRunner
 from bertwright.inference.generate import decoder_of
-from bertwright.machine import keep_freed_memory
 from bertwright.models.gpt.config import Gpt2Config
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.process_settings import keep_freed_memory
 from bertwright.train.optim import clip_gradients
 
 V, H, L, A, LONGEST = 8000, 256, 4, 4, 512

@@ -34,7 +34,6 @@ from machine import machine
 from torch import Tensor, nn
 
 from bertwright.data.token_streams import TokenStreamBatch
-from bertwright.machine import keep_freed_memory
 from bertwright.models.awd_lstm.config import DROPOUTS, AwdLstmConfig, AwdLstmRun
 from bertwright.models.awd_lstm.encoder import AwdLstm
 from bertwright.models.elmo.config import ElmoRun
@@ -42,6 +41,7 @@ from bertwright.models.elmo.encoder import Elmo
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.process_settings import keep_freed_memory
 
 VOCABULARY, LENGTH, ROWS = 8192, 64, 32
 

@@ -94,10 +94,10 @@ def bertwright_step(size: str, rows: int, dropout: float) -> Callable[[], None]:
     from bertwright.checkpoint.checkpoint import make_learner
     from bertwright.config.run import OptimizerConfig
     from bertwright.data.batch import inputs_of
-    from bertwright.machine import keep_freed_memory
     from bertwright.models.bert.config import PRESETS
     from bertwright.models.bert.masked_batch import MaskedBatch
     from bertwright.nn.init import initialize
+    from bertwright.process_settings import keep_freed_memory
     from bertwright.train.optim import clip_gradients, make_optimizers
 
     keep_freed_memory()

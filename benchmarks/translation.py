@@ -38,10 +38,10 @@ from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.data.batch import token_batches
 from bertwright.decoding.search import beam_steps, finish
 from bertwright.decoding.targets import TargetDecoder
-from bertwright.machine import keep_freed_memory
 from bertwright.models.transformer.config import TransformerConfig
 from bertwright.nn.outputs.translation import TranslationBatch
 from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.process_settings import keep_freed_memory
 
 V, H, A, FF, L = 8000, 256, 4, 1024, 3
 PAD, BEGIN, END = 0, 2, 3

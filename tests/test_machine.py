@@ -1,24 +1,12 @@
-"""Settings of the process, which never replace the user's; a container's quota of cores."""
+"""The cores and the memory that a container grants, and the name of the processor."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bertwright.machine import (
-    bound_threads,
-    cpu_quota,
-    keep_few_kernels,
-    processor,
-    sleep_when_idle,
-    usable_cores,
-    usable_memory,
-)
+from bertwright.machine import cpu_quota, processor, usable_cores, usable_memory
 
 
 def system(root: Path, files: dict[str, str]) -> Path:
@@ -64,53 +52,6 @@ def test_cores_are_whole_and_at_least_one(tmp_path: Path) -> None:
     half = {**V2, "sys/fs/cgroup/cpu.max": "50000 100000\n"}
     assert usable_cores(system(tmp_path / "half", half)) == 1
     assert usable_cores(tmp_path / "none") >= 1
-
-
-def test_threads_are_bound_by_a_quota_alone_and_never_over_a_wish(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    bound_threads(tmp_path / "none")
-    assert "OMP_NUM_THREADS" not in os.environ
-    bounded = system(tmp_path, {**V2, "sys/fs/cgroup/cpu.max": "100000 100000\n"})
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    bound_threads(bounded)
-    assert os.environ["OMP_NUM_THREADS"] == "7"
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    bound_threads(bounded)
-    assert os.environ.pop("OMP_NUM_THREADS") == "1"
-
-
-@pytest.mark.parametrize(
-    ("set_it", "name", "value"),
-    [
-        (sleep_when_idle, "GOMP_SPINCOUNT", "20000"),
-        (keep_few_kernels, "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256"),
-    ],
-)
-def test_a_setting_is_the_users_choice(
-    monkeypatch: pytest.MonkeyPatch, set_it: Callable[[], None], name: str, value: str
-) -> None:
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    for given in (None, "7"):
-        monkeypatch.setenv(name, given or "")  # given back at the end
-        if given is None:
-            monkeypatch.delenv(name)
-        set_it()
-        assert os.environ[name] == (given or value)
-
-
-def test_threads_that_are_to_wait_actively_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    sleep_when_idle()
-    assert "GOMP_SPINCOUNT" not in os.environ
-
-
-def test_memory_still_comes_with_freed_memory_kept() -> None:
-    program = "from bertwright.machine import keep_freed_memory as keep; keep(); bytes(1 << 26)"
-    assert subprocess.run([sys.executable, "-c", program], timeout=600).returncode == 0
 
 
 def test_the_processor_has_the_name_that_linux_gives_it(tmp_path: Path) -> None:

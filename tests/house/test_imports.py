@@ -18,6 +18,7 @@ FLOORS = {
     "cpu_threads": 1,
     "errors": 1,
     "machine": 1,
+    "process_settings": 1,
     "progress": 1,
     "version": 1,
     "nn": 2,
@@ -49,7 +50,7 @@ BESIDE = {
 }
 """(from, to) on one floor: configurations and folders raise errors."""
 
-STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "config"}
+STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "process_settings", "config"}
 """What a wrong key must not wait for."""
 
 SHARED_BY_MODELS = {"catalogue", "language_models", "layout", "system", "translation"}

@@ -39,7 +39,7 @@ from bertwright.cli.rewriting import with_options, with_value
 from bertwright.cli.sections import options_of
 from bertwright.console import say
 from bertwright.errors import BertwrightError, DataError
-from bertwright.machine import bound_threads
+from bertwright.process_settings import bound_threads
 from bertwright.version import __version__
 
 _VERBS = {

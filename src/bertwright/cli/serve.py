@@ -10,7 +10,7 @@ from bertwright.cli.options import EVERY_KEY, ConfigFile
 from bertwright.config.serve import ServeConfig
 from bertwright.console import say
 from bertwright.errors import MissingExtra
-from bertwright.machine import sleep_when_idle
+from bertwright.process_settings import sleep_when_idle
 
 
 def serve(

@@ -28,13 +28,13 @@ from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.data.split import described
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.catalogue import row_of
 from bertwright.models.load import system_of, system_of_config, system_that
 from bertwright.models.system import KnownWords, PretrainedEncoder, RunSources
 from bertwright.nn.batch import Batch
 from bertwright.nn.objective import Learner
 from bertwright.nn.transformer.layers import TransformerLayer
+from bertwright.process_settings import keep_few_kernels, keep_freed_memory
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
 from bertwright.text.tokenizer.tokenizer import load_tokenizer

@@ -29,7 +29,7 @@ from bertwright.inference.files.texts import AT_ONCE, CHARACTERS_AT_ONCE, Texts,
 from bertwright.inference.files.vector_parts import PartWriter, key_path
 from bertwright.inference.model import load
 from bertwright.inference.vectors.embed import Embedder
-from bertwright.machine import keep_freed_memory
+from bertwright.process_settings import keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.text.workers import map_in_order
 

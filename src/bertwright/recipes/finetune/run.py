@@ -27,9 +27,9 @@ from bertwright.checkpoint.sentence_transformers.vectors import take_dense
 from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.finetune import FinetuneConfig, rates_of
 from bertwright.errors import ConfigError, Interrupted
-from bertwright.machine import keep_few_kernels, keep_freed_memory
 from bertwright.models.load import continues_texts, system_of_config, system_that
 from bertwright.nn.objective import Learner, Objective
+from bertwright.process_settings import keep_few_kernels, keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import run_folder
 from bertwright.recipes.finetune import results as task_results
