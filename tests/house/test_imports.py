@@ -47,8 +47,10 @@ FLOORS = {
 BESIDE = {
     ("config", "errors"),
     ("atomic", "errors"),
+    ("process_settings", "machine"),
 }
-"""(from, to) on one floor: configurations and folders raise errors."""
+"""(from, to) on one floor: configurations and folders raise errors, and settings of the process
+depend on its cores."""
 
 STANDARD_ONLY = {"errors", "version", "progress", "atomic", "machine", "process_settings", "config"}
 """What a wrong key must not wait for."""
