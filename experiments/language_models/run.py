@@ -44,7 +44,7 @@ def said(*words: object) -> Any:
         status = run([str(word) for word in words])
     assert status == 0, words
     found = json.loads(out.getvalue())
-    return {name: found[name] for name in FIGURES}
+    return {name: round(found[name], 4) for name in FIGURES}
 
 
 def main() -> None:
