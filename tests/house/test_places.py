@@ -12,7 +12,21 @@ from tests.house.source import ROOT
 
 PLACES = re.compile(r"(?<![\w.~:/$}-])/(?:home|root|Users|work|workspace|opt|mnt|tmp|scratch)/\w")
 SECRETS = re.compile(r"\b(?:hf_[A-Za-z]{30,}|gh[pousr]_\w{30,}|AKIA[A-Z0-9]{16}|sk-\w{32,})\b")
-TEXT = {".py", ".md", ".toml", ".cff", ".txt", ".json", ".jsonl", ".yml", ".yaml", ".sh", ".html", ".csv", ""}
+TEXT = {
+    ".py",
+    ".md",
+    ".toml",
+    ".cff",
+    ".txt",
+    ".json",
+    ".jsonl",
+    ".yml",
+    ".yaml",
+    ".sh",
+    ".html",
+    ".csv",
+    "",
+}
 
 
 def tracked() -> list[Path]:
