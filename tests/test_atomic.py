@@ -167,7 +167,7 @@ def test_a_file_is_no_folder(tmp_path: Path, overwrite: bool) -> None:
 @pytest.mark.parametrize("name", [".", "..", "/"])
 def test_where_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="folder this command runs in"):
+    with pytest.raises(ConfigError, match="this command runs in"):
         write(Path(name), "new", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 

@@ -60,7 +60,7 @@ def test_numbers_that_do_not_fit_are_an_error_of_the_system(
     assert np.fromfile(tmp_path / "a", np.int64).tolist() == array[:, ::2].ravel().tolist()
     largest_file(4096)
     with (
-        pytest.raises(BertwrightError, match="b cannot be written: File too large"),
+        pytest.raises(BertwrightError, match=r"b .*File too large"),
         disk_errors(tmp_path / "b"),
         (tmp_path / "b").open("wb") as file,
     ):

@@ -49,7 +49,7 @@ def test_the_pad_is_where_the_vocabulary_has_it(tmp_path: Path, learner: Learner
 
 
 def test_no_tokenizer_to_copy(tmp_path: Path, learner: Learner) -> None:
-    with pytest.raises(DataError, match=r"has neither tokenizer.json nor vocab.txt"):
+    with pytest.raises(DataError, match=r"tokenizer.json nor vocab.txt"):
         save(tmp_path, learner, tmp_path, "")
 
 
@@ -60,7 +60,7 @@ def test_an_encoder_of_no_format_is_not_saved(tmp_path: Path) -> None:
 
 def test_a_head_that_is_not_there(tmp_path: Path) -> None:
     save(tmp_path, new_learner(("masked_lm",)), None, "")
-    with pytest.raises(DataError, match=r"has no next_sentence head \(it has: encoder, pooler, m"):
+    with pytest.raises(DataError, match=r"next_sentence.*encoder, pooler, m"):
         load(tmp_path, ["masked_lm", "next_sentence"])
 
 
@@ -88,7 +88,7 @@ def test_a_configuration_of_other_sizes(folder: Path) -> None:
 
 
 def test_no_such_objective() -> None:
-    with pytest.raises(ConfigError, match="no objective 'translation'; there are masked_lm, next"):
+    with pytest.raises(ConfigError, match=r"'translation'.*masked_lm, next_sentence"):
         make_learner(CONFIG, ["translation"])
 
 
@@ -130,7 +130,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(run: Path) -> None:
     data = bytearray(weights.read_bytes())
     data[-3] ^= 1
     weights.write_bytes(data)
-    with pytest.warns(DamagedCheckpoint, match=r"SHA-256 differs.* step-10000 is used"):
+    with pytest.warns(DamagedCheckpoint, match=r"SHA-256.*step-10000"):
         assert find_checkpoint(run).name == "step-10000"
     refused(weights.parent, IntegrityError, r"model.safetensors was changed after it was written")
     (run / "checkpoints" / "step-10000" / "MANIFEST.json").write_text('{"files": null}')
@@ -142,7 +142,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(run: Path) -> None:
     ]
     (run / "checkpoints" / "step-10000" / "MANIFEST.json").unlink()
     (run / "checkpoints" / "step-09000" / "config.json").unlink()
-    with pytest.raises(IntegrityError, match=r"no whole checkpoint: .*SHA-256.*no MANIFEST.*missi"):
+    with pytest.raises(IntegrityError, match=r"SHA-256.*no MANIFEST.*missing"):
         find_checkpoint(run)
 
 
@@ -161,7 +161,7 @@ def test_tokenizer_files_are_those_of_the_manifest(folder: Path, name: str) -> N
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_what_is_not_finite_is_not_saved(tmp_path: Path, learner: Learner, wrong: float) -> None:
     learner.encoder.layers[1].attention.qkv.bias.data[3] = wrong
-    with pytest.raises(BertwrightError, match=r"query.bias' holds numbers that are not") as error:
+    with pytest.raises(BertwrightError, match=r"query\.bias'") as error:
         save(tmp_path, learner, None, "")
     assert error.value.exit_code == 1  # a run that failed, not a damaged file
     assert not (tmp_path / "model.safetensors").exists()
@@ -190,14 +190,12 @@ def test_a_checkpoint_without_the_trainers_files_loads(folder: Path) -> None:
 
 
 def test_nothing_to_find(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"no folder .*nowhere: expected .*pretrain .*--out .*nowhere"
-    ):
+    with pytest.raises(DataError, match=r"nowhere: .*pretrain .*--out .*nowhere"):
         find_checkpoint(tmp_path / "nowhere")
     (tmp_path / "mine").mkdir()
     with pytest.raises(DataError, match=r"no folder .*; did you mean .*mine\? "):
         find_checkpoint(tmp_path / "mien")
-    with pytest.raises(DataError, match=r"holds neither config.json nor checkpoints/"):
+    with pytest.raises(DataError, match=r"config.json nor checkpoints/"):
         find_checkpoint(tmp_path)
     (tmp_path / "checkpoints").mkdir()
     for path in (tmp_path, tmp_path / "checkpoints" / "latest"):

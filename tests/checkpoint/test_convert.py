@@ -109,7 +109,7 @@ def test_task_heads(tmp_path: Path, name: str) -> None:
 
 def test_heads_that_tensorflow_has_not(tmp_path: Path) -> None:
     saved(tmp_path / "a", {"tags": TASKS["tags"]})
-    with pytest.raises(ConfigError, match="has heads for text classification and for spans only"):
+    with pytest.raises(ConfigError, match="text classification and for spans"):
         convert(tmp_path / "a", tmp_path / "tf", "tensorflow")
     assert entries(tmp_path) == ["a"]
 
@@ -120,7 +120,7 @@ def test_tokenizers(folder: Path, tmp_path: Path) -> None:
     assert "google-research/bert is to be run with --do_lower_case=False" in done.notes
     assert [note for note in done.notes if "alone does not tell how" in note]
     make_tokenizer([*VOCABULARY, *(f"word{n}" for n in range(9))]).save(folder)
-    with pytest.raises(IntegrityError, match=r"has 44 tokens; its model has 37"):
+    with pytest.raises(IntegrityError, match=r"44 tokens.*37"):
         convert(folder, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
@@ -164,7 +164,7 @@ def test_what_stands_there_is_not_replaced(folder: Path, tmp_path: Path) -> None
     convert(folder, tmp_path / "out")
     convert(folder, tmp_path / "out", "tensorflow", overwrite=True)
     assert not (tmp_path / "out" / "config.json").exists()
-    with pytest.raises(ConfigError, match="to is 'caffe'; expected one of huggingface"):
+    with pytest.raises(ConfigError, match=r"'caffe'.*huggingface"):
         convert(folder, tmp_path / "x", "caffe")  # type: ignore[arg-type]
 
 
@@ -176,7 +176,7 @@ def test_a_source_is_not_replaced(folder: Path, tmp_path: Path) -> None:
     write_manifest(step)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     for out in (run, step, tmp_path):
-        with pytest.raises(ConfigError, match=r"would take its place: choose another DST"):
+        with pytest.raises(ConfigError, match="choose another DST"):
             convert(run, out, overwrite=True)
     with pytest.raises(ConfigError, match=r"holds step-1, which no manifest"):
         convert(run, step.parent, overwrite=True)
@@ -192,7 +192,7 @@ def test_a_write_that_went_wrong_is_found(
         write(place, {name: value + 1 for name, value in tensors.items()})
 
     monkeypatch.setattr(file.model_folder, "write_weights", other)
-    with pytest.raises(IntegrityError, match=r"encoder.embeddings.token.weight was not written"):
+    with pytest.raises(IntegrityError, match=r"encoder\.embeddings\.token\.weight"):
         convert(folder, tmp_path / "out")
     assert entries(tmp_path) == ["model", "tokenizer"]
 
@@ -227,7 +227,7 @@ def test_a_pickle_of_another_name(pickled: Path, tmp_path: Path, name: str) -> N
     torch.save({"a": Hostile(tmp_path / "ran")}, pickled / name)
     (pickled / "pytorch_model.bin").unlink()
     for source in (pickled, pickled / name):
-        with pytest.raises(DataError, match=r"is a pickle.* only one named pytorch_model.bin"):
+        with pytest.raises(DataError, match=r"pickle.*pytorch_model\.bin"):
             convert(source, tmp_path / "out")
     assert entries(tmp_path) == ["model", "tokenizer"]
 
@@ -235,7 +235,7 @@ def test_a_pickle_of_another_name(pickled: Path, tmp_path: Path, name: str) -> N
 def test_a_pickle_under_the_name_of_weights(pickled: Path, tmp_path: Path) -> None:
     torch.save({"a": Hostile(tmp_path / "ran")}, pickled / "model.safetensors")
     for work in (lambda: load(pickled), lambda: convert(pickled, tmp_path / "out")):
-        with pytest.raises(DataError, match=r"model.safetensors is a pickle under another name"):
+        with pytest.raises(DataError, match=r"model\.safetensors is a pickle"):
             work()
     assert entries(tmp_path) == ["model", "tokenizer"]
 
@@ -273,10 +273,10 @@ def test_archives_that_pytorch_does_not_write(pickled: Path, tmp_path: Path, cha
 def test_what_is_not_all_of_the_weights(pickled: Path, tmp_path: Path) -> None:
     path = pickled / "pytorch_model.bin"
     path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(IntegrityError, match=r"pytorch_model.bin is truncated or damaged"):
+    with pytest.raises(IntegrityError, match=r"pytorch_model\.bin"):
         convert(pickled, tmp_path / "out")
     path.rename(pickled / "pytorch_model-00001-of-00002.bin")
-    with pytest.raises(IntegrityError, match=r"has 1 shards of pytorch_model.bin; some are miss"):
+    with pytest.raises(IntegrityError, match=r"1 shards of pytorch_model\.bin"):
         convert(pickled, tmp_path / "out")
 
 

@@ -110,7 +110,7 @@ def test_a_tokenizer_that_does_not_fit(folder: Path) -> None:
     assert found.reason == "the tokenizer has 44 tokens; the model has 37: " + (
         "they do not belong together"
     )
-    with pytest.raises(IntegrityError, match=r"has 44 tokens; its model has 37: they do not"):
+    with pytest.raises(IntegrityError, match=r"44 tokens.*37"):
         _ = open_model(folder).tokenizer
 
 
@@ -148,7 +148,7 @@ def test_a_pickle(folder: Path) -> None:
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"holds neither config.json nor checkpoints"):
+    with pytest.raises(DataError, match=r"config.json nor checkpoints"):
         inspect(tmp_path)
 
 

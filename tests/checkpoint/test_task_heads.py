@@ -233,7 +233,7 @@ def test_heads_of_the_folder_are_used_where_they_fit(tmp_path: Path) -> None:
     assert anew.report.unused == ("classifier.weight", "classifier.bias")
     weight = anew.learner.objectives["classes"].classifier.weight
     assert weight.abs().max() <= 0.04
-    with pytest.raises(DataError, match=r"has no classes head .it has: encoder, pooler, classes"):
+    with pytest.raises(DataError, match=r"classes.*encoder, pooler"):
         load(tmp_path, tasks={"classes": other})
     with pytest.raises(DataError, match=r"has no stars head"):
         load(tmp_path, tasks={"stars": TEXT})

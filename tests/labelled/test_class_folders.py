@@ -47,13 +47,13 @@ def test_to_predict_the_texts_alone(reviews: Path) -> None:
     (reviews / "top.txt").write_text("one more")
     stream = parse_stream(reviews, "classification")
     assert [each.id for each in stream.examples][-1] == "top.txt"
-    with pytest.raises(DataError, match=r"top.txt is not in the folder of a class.*CLASS/FILE.txt"):
+    with pytest.raises(DataError, match=r"top\.txt.*CLASS/FILE\.txt"):
         parse(reviews, "classification")
 
 
 def test_what_cannot_be_read(reviews: Path, tmp_path: Path) -> None:
     (reviews / "pos" / "4.txt").write_text("  ")
-    with pytest.raises(DataError, match="row 5: empty text: column 'text'"):
+    with pytest.raises(DataError, match=r"row 5: .*'text'"):
         parse(reviews, "classification")
     assert len(parse(reviews, "classification", bad_rows="skip").examples) == 5
     (tmp_path / "none").mkdir()

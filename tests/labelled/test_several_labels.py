@@ -57,10 +57,10 @@ def test_lists_of_0_and_1_are_the_classes_of_the_model_by_its_order(write):
     read = parse(path, "classification", multi_label=True, labels=("b", "a"))
     assert classes(read) == [("b",), ("a",)]
     assert any("order of the model" in each for each in read.warnings)
-    with pytest.raises(DataError, match=r"lists of 2 values, and the model has 3 classes"):
+    with pytest.raises(DataError, match=r"2 values.*3 classes"):
         parse(path, "classification", multi_label=True, labels=("a", "b", "c"))
     names = make_columns(None, None, ("x", "y", "z"))
-    with pytest.raises(DataError, match=r"lists of 2 values, and --label names 3 classes"):
+    with pytest.raises(DataError, match=r"2 values.*--label.*3 classes"):
         parse(path, "classification", names, multi_label=True)
 
 
@@ -99,7 +99,7 @@ def test_a_column_that_is_no_class(write):
         parse(write("a.csv", COLUMNS), "classification", asked, multi_label=True)
     asked = make_columns(None, None, ("toxic", "threat"))
     three = write("a.csv", COLUMNS.replace("two,0,1", "two,0,3"))
-    with pytest.raises(DataError, match=r"line 3: label that is neither 0 nor 1: '3'.*'threat'"):
+    with pytest.raises(DataError, match=r"line 3: .*'3'.*'threat'"):
         parse(three, "classification", asked, multi_label=True)
     unscored = parse(
         write("a.csv", COLUMNS + "3,four,-1,-1,-1\n"), "classification", multi_label=True

@@ -67,10 +67,10 @@ def test_a_sentence_with_an_empty_word_is_left_out(write):
 def test_a_row_of_another_width_is_never_left_out(write, bad):
     """It may have begun a sentence, whose other words are not to join the one before."""
     path = write("ner.csv", KAGGLE.replace('Sentence: 2,"1,000",CD,O', bad))
-    with pytest.raises(DataError, match=r"line 5: wrong number of fields: .*; expected 4"):
+    with pytest.raises(DataError, match=r"line 5: .*expected 4"):
         parse(path, "tagging", bad_rows="skip")
     last = write("a.csv", "sentence_id,word\n1,a\n2\n")
-    with pytest.raises(DataError, match="line 3: wrong number of fields"):
+    with pytest.raises(DataError, match=r"line 3: .*fields"):
         parse(last, "tagging", require_labels=False, bad_rows="skip")
 
 
@@ -87,7 +87,7 @@ def test_quotes_that_swallow_rows_are_found(write):
     assert any("(line 3, 4, 5)" in each for each in read.warnings)
     path = write("b.csv", 'sentence_id,word,tag\n1,a,O\n1,"a\nb",O\n2,b,O\n')
     for bad_rows in ("skip", "refuse"):
-        with pytest.raises(DataError, match=r"line 3: line end in a word.*a quote"):
+        with pytest.raises(DataError, match=r"line 3: .*quote"):
             parse(path, "tagging", bad_rows=bad_rows)
 
 

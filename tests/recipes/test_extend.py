@@ -105,9 +105,9 @@ def test_nothing_to_add_and_bad_values(model: Path, tmp_path: Path) -> None:
     few = [str(tmp_path / "few.txt")]
     with pytest.raises(DataError, match="nothing to add"):
         extend(model, few, tmp_path / "out", workers=1)
-    with pytest.raises(ConfigError, match="add is 0; expected 1 or more"):
+    with pytest.raises(ConfigError, match="add is 0"):
         extend(model, few, tmp_path / "out", add=0)
-    with pytest.raises(ConfigError, match="workers is -1; expected 0 or more"):
+    with pytest.raises(ConfigError, match="workers is -1"):
         extend(model, few, tmp_path / "out", workers=-1)
     (tmp_path / "few.txt").write_text("The iterator. " * 9)
     found = extend(model, few, tmp_path / "out", workers=1)

@@ -284,7 +284,7 @@ def test_resume_of_a_run_without_a_checkpoint_begins(
 def test_resume_where_something_else_is(data: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("years of work")
-    with pytest.raises(ConfigError, match="holds something and is no run"):
+    with pytest.raises(ConfigError, match="is no run"):
         train(config_of(data, tmp_path / "run"), resume=True)
     assert (tmp_path / "run" / "thesis.txt").read_text() == "years of work"
 

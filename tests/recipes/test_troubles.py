@@ -96,7 +96,7 @@ def test_overwrite_replaces_runs_only(data: Path, tmp_path: Path) -> None:
     for how in ({}, {"overwrite": True}, {"resume": True}):
         if how == {"resume": True}:
             (tmp_path / "config.toml").rename(tmp_path / "mine.toml")
-        with pytest.raises(ConfigError, match=r"is no run .* only runs are replaced: choose an"):
+        with pytest.raises(ConfigError, match=r"is no run .*choose another"):
             train(config_of(data, tmp_path), **how)
     (tmp_path / "mine.toml").rename(tmp_path / "config.toml")
     assert (tmp_path / "config.toml").read_text() == "[mine]\n"
@@ -109,7 +109,7 @@ def test_bad_data_leaves_the_old_run(data: Path, tmp_path: Path) -> None:
     train(config_of(data, run, steps=1))
     (tmp_path / "small").mkdir()
     one = build_data(tmp_path / "small", documents=1)
-    with pytest.raises(DataError, match="has one document, so none can be held out"):
+    with pytest.raises(DataError, match="one document"):
         train(config_of(one, run, steps=1), overwrite=True)
     with pytest.raises(DataError):
         train(config_of(tmp_path / "nothing", run, steps=1), overwrite=True)
@@ -122,7 +122,7 @@ def test_a_step_too_small_for_a_sequence(data: Path, tmp_path: Path) -> None:
     assert records(tmp_path / "run")[-1]["tokens"] > 0
     config = config_of(data, tmp_path / "many", batch={"tokens": 8})
     batches = PhaseLoader(bert.phases(config, open_shards(data)), 64, CPU, 0, 64)
-    with pytest.raises(ConfigError, match="no sequence for each of 64 processes; raise --batch"):
+    with pytest.raises(ConfigError, match=r"64 processes.*--batch"):
         batches.step(DataPosition(), 0.0)
 
 
@@ -211,7 +211,7 @@ def test_a_run_that_ends_on_a_step_left_out_fails_unless_held_out_text_speaks_fo
 ) -> None:
     poison(monkeypatch, [20])
     unseen = {"fraction": 0.0}  # nothing says that the weights are good
-    with pytest.raises(BertwrightError, match=r"ended while steps were left out, the last 1; no "):
+    with pytest.raises(BertwrightError, match="the last 1; "):
         train(config_of(data, tmp_path / "run", validation=unseen))
     train(config_of(data, tmp_path / "judged"))
     verify_manifest(newest(tmp_path / "judged"))
@@ -262,9 +262,9 @@ def test_what_is_read_is_not_replaced(data: Path, tmp_path: Path, whole_run: Pat
     run = tmp_path / "run"
     shutil.copytree(whole_run, run)
     shutil.copytree(data, run / "shards")
-    with pytest.raises(ConfigError, match=r"what is read.*choose another --out"):
+    with pytest.raises(ConfigError, match="choose another --out"):
         train(config_of(run / "shards", run), overwrite=True)
-    with pytest.raises(ConfigError, match=r"what is read.*choose another --out"):
+    with pytest.raises(ConfigError, match="choose another --out"):
         train(config_of(data, run, init=str(run)), overwrite=True)
     verify_manifest(newest(run))
 
@@ -272,7 +272,7 @@ def test_what_is_read_is_not_replaced(data: Path, tmp_path: Path, whole_run: Pat
 def test_init_brings_the_shape(data: Path, tmp_path: Path, whole_run: Path) -> None:
     mapping = mapping_of(data, tmp_path / "run", init=str(whole_run), steps=1)
     del mapping["architecture"]
-    with pytest.raises(ConfigError, match=r"another architecture than --model bert-tiny; leave"):
+    with pytest.raises(ConfigError, match="--model bert-tiny"):
         train(values.from_dict(BertRun, mapping))
     del mapping["model"]
     train(values.from_dict(BertRun, mapping))
@@ -313,7 +313,7 @@ def test_a_full_disk_loses_nothing(
 
     monkeypatch.setattr(checkpoint, "save", full)
     config = config_of(data, run, checkpoint={"every_steps": 8})
-    with pytest.raises(BertwrightError, match="is full; what was saved before") as e:
+    with pytest.raises(BertwrightError, match="is full") as e:
         train(config)
     assert e.value.exit_code == 1
     assert newest(run).name == "step-00000008"
@@ -386,7 +386,7 @@ def test_tensorboard_that_is_not_there(
     import sys
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(BertwrightError, match=r'pip install "bertwright\[tensorboard\]"') as error:
+    with pytest.raises(BertwrightError, match=r"bertwright\[tensorboard\]") as error:
         train(config_of(data, tmp_path / "run", log={"tensorboard": True}))
     assert error.value.exit_code == 3
     assert not (tmp_path / "run").exists()

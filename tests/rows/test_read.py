@@ -91,7 +91,7 @@ def test_a_column_is_found_by_its_purpose_or_its_option(tmp_path: Path) -> None:
     assert table.unread(["Review"]) == ("ID", "Stars")
     with pytest.raises(DataError, match=r"a\.csv.*'title'.*'ID', 'Review', 'Stars'.*--text COL"):
         table.named("title", "--text")
-    with pytest.raises(DataError, match=r"no column of answers.*--label COLUMN"):
+    with pytest.raises(DataError, match=r"answers.*--label COLUMN"):
         table.find(None, "answers", "--label")
 
 

@@ -43,7 +43,7 @@ def test_tensors_of_all_kinds(tmp_path: Path, archive: bool) -> None:
 def test_nothing_is_run(tmp_path: Path, archive: bool) -> None:
     path = tmp_path / "x.bin"
     torch.save({"a": Hostile(tmp_path / "ran")}, path, _use_new_zipfile_serialization=archive)
-    with pytest.raises(DataError, match=r"Unsupported.*exec.*nothing of it was run"):
+    with pytest.raises(DataError, match=r"exec.*nothing of it was run"):
         unpickle([path], tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["x.bin"]
 
@@ -75,5 +75,5 @@ def test_one_tensor_in_two_shards(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"\x80\x02", b"\x80\x02junk", b"\x80\x05\x95" + b"\xff" * 8])
 def test_damaged_pickles(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.bin").write_bytes(content)
-    with pytest.raises(DataError, match="is no pickle of weights alone"):
+    with pytest.raises(DataError, match="no pickle"):
         unpickle([tmp_path / "x.bin"], tmp_path / "out")

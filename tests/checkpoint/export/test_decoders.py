@@ -94,7 +94,7 @@ def test_a_state_that_is_off_is_refused() -> None:
         logits, *present = run(feed)
         return [logits, *(each[::-1].copy() for each in present)]  # rows of others
 
-    with pytest.raises(BertwrightError, match="the export is off: its logits"):
+    with pytest.raises(BertwrightError, match="logits"):
         check_decoder(learner, graphs, [off])
 
 
@@ -198,9 +198,9 @@ def test_what_the_folder_says(exported: Callable[[str], tuple[Path, Path]]) -> N
     takes = facts["graphs"]["model.onnx"]["inputs"]
     assert takes["input_ids"] == ["int64", ["batch", "sequence"]]
     assert takes["past_key_values.1.value"] == ["float32", ["batch", 3, "past", 8]]
-    with pytest.raises(DataError, match=r"is a decoder with its cache \(model.onnx\)"):
+    with pytest.raises(DataError, match=r"decoder.*model\.onnx"):
         open_exported(folder)
-    with pytest.raises(ConfigError, match="leave out --task, --layers and --int8"):
+    with pytest.raises(ConfigError, match="--task, --layers and --int8"):
         export(model, folder.with_name("no"), "onnx", int8=True)
 
 
@@ -217,10 +217,10 @@ def test_openvino_gives_the_same(tmp_path: Path) -> None:
 def test_models_without_such_graphs() -> None:
     learner = learner_of("gpt")
     del learner.objectives["next_token"]
-    with pytest.raises(ConfigError, match="this model is a gpt with no head"):
+    with pytest.raises(ConfigError, match="gpt with no head"):
         graphs_of(learner)
     lstm = make_learner(Seq2SeqConfig(**SOURCE_SIZES, embedding_size=10), ["translation"])
-    with pytest.raises(ConfigError, match="this model is a seq2seq with translation"):
+    with pytest.raises(ConfigError, match="seq2seq with translation"):
         graphs_of(lstm)
 
 

@@ -158,7 +158,7 @@ def test_any_batch_gives_the_same(written: Written) -> None:
         assert a.shape == (24,)
         # int8 takes one scale for all of a batch, so here neighbours do show
         np.testing.assert_allclose(a, b, atol=0.2)
-    with pytest.raises(DataError, match="sequence 1 has 18 tokens; this model takes 1 to 17"):
+    with pytest.raises(DataError, match=r"18 tokens.*1 to 17"):
         exported.run_all([[2, 3], [5] * 18])
 
 
@@ -173,7 +173,7 @@ def test_an_export_that_is_off_is_refused(
     assert not (tmp_path / "off").exists()
     monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
     monkeypatch.setattr(graph_files, "quantize_for_onnx", lambda path: None)
-    with pytest.raises(BertwrightError, match="int8 is too far from ours: mean cosine of texts"):
+    with pytest.raises(BertwrightError, match=r"int8.*mean cosine"):
         export(model, tmp_path / "off", "onnx", int8=True, sample=TEXTS, least=1.5)
 
 
@@ -226,7 +226,7 @@ def test_a_runtime_that_cannot_write_is_told(
 
     stand = SimpleNamespace(convert_model=lambda path: path, save_model=save_model)
     monkeypatch.setitem(sys.modules, "openvino", stand)
-    with pytest.raises(BertwrightError, match=r"iostream error; \d+ MB are free on its disk"):
+    with pytest.raises(BertwrightError, match=r"\d+ MB are free"):
         graph_files.finish_model(tmp_path / "model.onnx", "openvino", False)
 
 
@@ -243,14 +243,14 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raises(ConfigError, message, export, model, out, "onnx", **options)
     raises(DataError, "the sample has no text", export, model, out, "onnx", int8=True, sample=[" "])
     scores = write_model(tmp_path / "scores" / "model", "number")
-    with pytest.raises(DataError, match="correlation here: give two texts or more"):
+    with pytest.raises(DataError, match="two texts or more"):
         export(scores, out, "onnx", int8=True, sample=["a"])
     writes = GenerationTask(max_length=12, stride=0, options=GenerationOptions(max_target_tokens=4))
     writer = small_bert.write_model(tmp_path / "writer", [], tasks={"writer": writes})
     raises(ConfigError, "the head writer writes a text token by token", export, writer, out, "onnx")
     assert not out.exists()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r'needs the package onnx: pip install "bertwright\[exp'):
+    with pytest.raises(MissingExtra, match=r'pip install "bertwright\[export\]"'):
         export(model, out, "onnx")
 
 

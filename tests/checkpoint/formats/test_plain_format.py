@@ -141,7 +141,7 @@ def test_a_configuration_of_no_format(tmp_path: Path) -> None:
 
 def test_what_is_of_berts_alone(folder: Path, tmp_path: Path) -> None:
     for to in ("tensorflow", "sentence-transformers"):
-        with pytest.raises(ConfigError, match=r"is for bert.* only; this model is a toy"):
+        with pytest.raises(ConfigError, match=r"bert.*toy"):
             convert(folder, tmp_path / to, to)  # type: ignore[arg-type]
 
 

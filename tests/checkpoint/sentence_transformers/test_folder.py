@@ -214,7 +214,7 @@ def test_lengths(sentences: Path) -> None:
     put(sizes, {"max_seq_length": "long"})
     for value in ("long", 2, 2.5, float("inf"), float("nan"), True, [9]):
         put(sizes, {"max_seq_length": value})
-        with pytest.raises(DataError, match=r"'max_seq_length' in .*/sentence_bert_config.json is"):
+        with pytest.raises(DataError, match=r"'max_seq_length' in .*/sentence_bert_config.json"):
             embedding_of(sentences)
     put(sizes, {})
     put(sentences / "tokenizer_config.json", {"model_max_length": 1e30})

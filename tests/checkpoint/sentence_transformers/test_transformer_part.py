@@ -71,12 +71,12 @@ def test_lower_case_is_the_tokenizers_own(folder: Path) -> None:
     change(folder / "sentence_bert_config.json", do_lower_case=True)
     assert read_max_length(folder, read_json(folder / "config.json")) == 17
     make_tokenizer(VOCABULARY, BertRules(lowercase=False)).save(folder)
-    with pytest.raises(DataError, match="in lower case before a tokenizer that tells cases"):
+    with pytest.raises(DataError, match="lower case"):
         read_max_length(folder, read_json(folder / "config.json"))
     told = json.loads((folder / "tokenizer_config.json").read_text())
     del told["do_lower_case"]
     (folder / "tokenizer_config.json").write_text(json.dumps(told))
-    with pytest.raises(DataError, match="in lower case before a tokenizer that tells cases"):
+    with pytest.raises(DataError, match="lower case"):
         read_max_length(folder, read_json(folder / "config.json"))
 
 

@@ -583,7 +583,7 @@ def test_bad_rows(embedder: Embedder, folder: str, tmp_path: Path) -> None:
     assert len(np.load(tmp_path / "v.npy")) == 2
     assert "1 left out, no text (line 2)" in texts.log.summary()[0]
     source.write_text('{"text": "a", "other": []}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"no text: \[\] in the column other"):
+    with pytest.raises(DataError, match=r"\[\] in the column other"):
         list(open_texts(str(source), "text", "other").rows)
 
 
@@ -657,7 +657,7 @@ def test_nearest_is_exact() -> None:
     np.testing.assert_allclose(found, -np.sort(-cosines, axis=1)[:, :5], atol=1e-6)
     assert nearest(corpus[:2], queries, 5)[0].shape == (3, 2)
     assert nearest(np.tile(corpus[:1], (20, 1)), queries, 9)[0].tolist() == [[*range(9)]] * 3
-    with pytest.raises(DataError, match="vectors of 8 numbers; the model's have 5"):
+    with pytest.raises(DataError, match=r"8 numbers.*5"):
         nearest(corpus, queries[:, :5], 5)
     raises(ConfigError, "top is 0", nearest, corpus, queries, 0)
 

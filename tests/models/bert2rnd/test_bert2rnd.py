@@ -145,7 +145,7 @@ def test_it_is_trained_and_parses(
     ]
     more = config(trees, tmp_path / "more", None, init=str(out), model=None, steps=1)
     train(more)
-    with pytest.raises(ConfigError, match="is for bert only; this model is a bert2rnd"):
+    with pytest.raises(ConfigError, match=r"bert only.*bert2rnd"):
         made(trees, tmp_path / "again", out)
 
 
@@ -172,7 +172,7 @@ def test_it_reads_as_many_tokens_as_were_trained(
     assert model.spec.max_length == length
     source = [[2, *[7] * (length - 2), 3]]
     assert target_search(model.runner).search(source, TranslationConfig(1, max_length=2))
-    with pytest.raises(DataError, match=f"has {length + 1} tokens; this model reads {length} at"):
+    with pytest.raises(DataError, match=f"{length + 1} tokens.*{length}"):
         target_search(model.runner).search([[7, *source[0]]], TranslationConfig(1))
 
 
@@ -195,7 +195,7 @@ def test_a_vocabulary_that_does_not_begin_as_berts(bert: Path, tmp_path: Path) -
         texts = [str(tmp_path / side) for side in ("source", "target")]
         words = ["data", "build", *texts, "--parallel", "--tokenizer", str(folder)]
         assert run([*words, "--out", str(out)]) == 0
-        with pytest.raises(DataError, match=f"do not begin with the {len(VOCABULARY)} of .*--tok"):
+        with pytest.raises(DataError, match=f"{len(VOCABULARY)} of .*--tok"):
             made(out, tmp_path / "run", bert)
     assert load_tokenizer(bert).vocab_size == len(VOCABULARY)
 

@@ -70,11 +70,11 @@ def test_windows_are_as_long_as_the_model_was_trained_on(model: Path, tmp_path: 
 def test_an_unseen_label_of_dev_has_its_line_and_the_nearest(model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + "a\tgood\nb\tbad\n" * 4)
     (tmp_path / "b.tsv").write_text("text\tlabel\na\tgood\nb\tgod\n")
-    with pytest.raises(DataError, match=r"line 3: .* you mean 'good'\?"):
+    with pytest.raises(DataError, match=r"line 3: .*'good'"):
         made(model, "classification", tmp_path / "a.tsv", tmp_path / "b.tsv")
     (tmp_path / "a.conll").write_text("a B-PER\nb O\n\n" * 4)
     (tmp_path / "b.conll").write_text("a B-PER\nb O\nc B-PRE\n")
-    with pytest.raises(DataError, match=r"line 1: .*'B-PRE'.* you mean 'B-PER'\?"):
+    with pytest.raises(DataError, match=r"line 1: .*'B-PRE'.*'B-PER'"):
         made(model, "tagging", tmp_path / "a.conll", tmp_path / "b.conll")
 
 

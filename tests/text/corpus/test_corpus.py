@@ -261,7 +261,7 @@ def test_no_text(tmp_path: Path, data: bytes, message: str) -> None:
 
 def test_everything_left_out_says_why(tmp_path: Path) -> None:
     path = write(tmp_path, "a.txt", TEXT)
-    with pytest.raises(DataError, match=r"0 without text, 2 too short.*--min-char"):
+    with pytest.raises(DataError, match=r"2 too short.*--min-char"):
         read(path, replace(DEFAULT, min_characters=1000))
 
 
@@ -371,7 +371,7 @@ def test_a_dataset_of_the_hub_ends_clearly(monkeypatch: pytest.MonkeyPatch) -> N
     raises(DataError, "org/other .*no network", read, "hf:org/other")
     assert not named  # it would try for half a minute
     raises(DataError, r"\['a'\].*hf:NAME@CONFIG:SPLIT", read, "hf:org/there")
-    with pytest.raises(DataError, match=r"hf:org/there@a:dev .*row 2.*reset by peer"):
+    with pytest.raises(DataError, match=r"hf:org/there@a:dev .*row 2"):
         read("hf:org/there@a:dev")
     assert named == [("org/there", None, "train"), ("org/there", "a", "dev")]
 
