@@ -94,7 +94,7 @@ INSIDE = {
         {"distill", "files", "senses", "sklearn", "stories", "word_vectors"},
     ),
     "serve": (
-        {"auth", "client", "docs_page", "errors", "playground", "schemas"},
+        {"auth", "client", "errors", "playground", "schemas"},
         {"event_stream", "limits", "threads"},
         {"engine"},
         {"metrics"},

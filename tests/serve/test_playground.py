@@ -8,15 +8,11 @@ import shlex
 import time
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from fastapi import FastAPI
 
-from bertwright.serve.app import ROUTERS
-from bertwright.serve.docs_page import list_routes
 from tests.house.source import PACKAGE
 from tests.serve.browser import CHROMIUM, NEEDED, UNREADABLE, Page, browser
 from tests.serve.fake_server import MODELS, Fake, fake_server
@@ -211,20 +207,6 @@ def test_a_head_of_pairs_begins_with_two_texts(tab: Page, pairs: bool, second: b
         tab.open(address(it, "#classify"))
         written = tab.run("document.querySelector('[name=text_pair]').value")
     assert bool(written) is second
-
-
-@chromium
-def test_the_list_of_routes_fits_a_phone(tab: Page, tmp_path: Path) -> None:
-    app = FastAPI()
-    for router in ROUTERS:
-        app.router.routes += router.routes
-    page = tmp_path / "docs.html"
-    page.write_text(list_routes(app.openapi()), encoding="utf-8")
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    tab.send("Emulation.setDeviceMetricsOverride", **size)
-    tab.send("Page.navigate", url=page.as_uri())
-    tab.wait("document.readyState === 'complete' && document.querySelectorAll('h2').length > 9")
-    assert tab.run("document.documentElement.scrollWidth") == 390
 
 
 @chromium

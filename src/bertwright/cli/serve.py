@@ -12,6 +12,16 @@ from bertwright.console import say
 from bertwright.errors import MissingExtra
 from bertwright.process_settings import sleep_when_idle
 
+PACKAGES = (
+    "fastapi",
+    "fastapi_offline",
+    "uvicorn",
+    "httptools",
+    "orjson",
+    "prometheus_client",
+)
+"""The packages of the extra `serve` that are imported."""
+
 
 def serve(
     *,
@@ -27,7 +37,7 @@ def serve(
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     sleep_when_idle()
     config.exports  # noqa: B018  (names and folders are checked before anything heavy is imported)
-    for package in ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client"):
+    for package in PACKAGES:
         try:
             __import__(package)
         except ImportError as error:

@@ -9,11 +9,9 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.serve.docs_page import FOLDER
 from bertwright.serve.error_replies import handle_error
 from bertwright.serve.errors import HttpError
 from bertwright.serve.middleware import Middleware
@@ -65,7 +63,7 @@ def make_app(config: ServeConfig) -> Middleware:
         title="Bertwright",
         version=__version__,
         description="Encoders behind HTTP: vectors, every head, and generation.",
-        docs_url=None,  # FastAPI's own page loads scripts from elsewhere
+        docs_url=None,  # its scripts are from elsewhere: `pages` has the same page with ours
         redoc_url=None,
         redirect_slashes=False,  # it would lead to the address that a proxy requested
         lifespan=lifespan,
@@ -75,5 +73,5 @@ def make_app(config: ServeConfig) -> Middleware:
         app.add_exception_handler(error, handle_error)
     for router in (*ROUTERS, health.router, models.router, pages.router):
         app.include_router(router)
-    app.mount("/playground", StaticFiles(directory=FOLDER))
+    pages.mount_files(app)
     return Middleware(app, service, MODEL_PATHS)

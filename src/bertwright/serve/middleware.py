@@ -22,6 +22,8 @@ from bertwright.serve.service import Service
 
 OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favicon.ico"}
 """Paths that need no key."""
+OPEN_FOLDERS = ("/playground/", "/docs/")
+"""What the paths begin with of files that need no key."""
 NAMED = OPEN | {"/v1/models"}
 """Paths that the metrics count by path, in addition to the routes of models."""
 HEADERS = [
@@ -105,7 +107,7 @@ class Middleware:
         """Return why a request is refused before its body is read, or None."""
         service = self.service
         keys = service.keys
-        if keys is not None and path not in OPEN and not path.startswith("/playground/"):
+        if keys is not None and path not in OPEN and not path.startswith(OPEN_FOLDERS):
             given = [value for name, value in headers if name == b"authorization"]
             if len(given) != 1 or not keys.allow(given[0]):
                 return HttpError(401, "unauthorized", "a key is needed: Authorization: Bearer KEY")
