@@ -26,6 +26,7 @@ from bertwright.serve import calls
 from bertwright.serve.app import make_app
 from bertwright.serve.engine import engine as engine_file
 from bertwright.serve.engine import loading
+from bertwright.serve.engine.batching import FAILURES
 from bertwright.serve.engine.engine import Engine, load_engine
 from bertwright.serve.service import Service
 
@@ -171,18 +172,18 @@ def test_a_device_that_fails_ends_the_server(full: Path, monkeypatch: pytest.Mon
         service.on_end = lambda: ended.append(True)
         assert (await client.post("/embed", json={"input": "a"})).status_code == 200
         monkeypatch.setattr(Engine, "run", broken)
-        for n in range(3):
+        for n in range(FAILURES):
             reply = await client.post("/embed", json={"input": "zebra"})
             assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
             assert "zebra" not in reply.text
-            assert bool(ended) == (n == 2)
+            assert bool(ended) == (n == FAILURES - 1)
         assert (await client.get("/readyz")).json() == {"ready": False, "why": "failing"}
         assert (await client.get("/livez")).status_code == 200
 
     def broken(*_: Any) -> Any:
         raise RuntimeError("zebra")
 
-    with_server(test, full, failures=3)
+    with_server(test, full)
     assert ended == [True]
 
 

@@ -53,8 +53,6 @@ class ServeConfig:
     """Maximum tokens of all texts of a request."""
     max_new_tokens: int = 8192
     """Maximum tokens to generate for a request, over all its texts."""
-    generation_seconds: float = 300.0
-    """Maximum seconds for generating a request's texts; the X-Timeout header can lower it."""
     header_seconds: float = 10.0
     """Seconds within which a client must send its headers."""
     body_seconds: float = 10.0
@@ -67,8 +65,6 @@ class ServeConfig:
     """Seconds within which a client must read the next part of its reply."""
     drain_seconds: float = 30.0
     """Seconds that running requests may take to finish after SIGTERM."""
-    failures: int = 5
-    """Number of consecutive failed batches after which the process ends with code 1."""
     batch_timeout: float = 120.0
     """Seconds after which a batch is considered hung, and the process ends with code 1."""
     load_timeout: float = 600.0
@@ -83,9 +79,9 @@ class ServeConfig:
     def __post_init__(self) -> None:
         at_least(self, 1, "batch_tokens", "queue_tokens", "queue_requests", "max_body_bytes")
         at_least(self, 1, "max_characters", "max_items", "max_tokens", "max_new_tokens")
-        at_least(self, 1, "failures", "keep_alive")
+        at_least(self, 1, "keep_alive")
         at_least(self, 0.01, "header_seconds", "body_seconds", "reply_seconds")
-        at_least(self, 0.01, "deadline", "generation_seconds", "batch_timeout", "load_timeout")
+        at_least(self, 0.01, "deadline", "batch_timeout", "load_timeout")
         at_least(self, 0, "drain_seconds")
         if not 0 <= self.port < 65536:
             raise OutOfRange(self, "port", "0 to 65535")

@@ -75,8 +75,8 @@ class ClientCall:
         self._begin, self._timeout = time.monotonic(), _timeout(request.headers.get("x-timeout"))
 
     def until(self, seconds: float = math.inf) -> float:
-        """Return the time of the monotonic clock until which something may take that takes at most
-        `seconds`, or fewer if the client says so."""
+        """Return the time of the monotonic clock at which `seconds` have passed since the request,
+        or fewer if its client waits no longer."""
         return self._begin + min(seconds, self._timeout)
 
     async def model(self, body: NamedModel) -> ModelCall:
@@ -214,8 +214,7 @@ class ModelCall:
         """
         call = self.call
         read = await self.prepare(prepare, *args, **kwargs)
-        end = call.until()
-        begin = min(end, call.until(call.config.deadline))
+        begin, end = call.until(call.config.deadline), call.until()
         generation = Generation(read.prompts, begin, end, call.is_gone)
         on_tokens = call.service.metrics.generated.labels(self.engine.name).inc
         self.engine.flight(way, call.service.device, on_tokens).add(generation)

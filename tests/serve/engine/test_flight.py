@@ -23,7 +23,7 @@ from bertwright.decoding.search import Row, RowsInFlight
 from bertwright.inference.generate import rows_in_flight
 from bertwright.inference.model import Model, load
 from bertwright.nn.last_tokens import LastTokens
-from bertwright.serve.engine.batching import Batcher, QueuedItem
+from bertwright.serve.engine.batching import FAILURES, Batcher, QueuedItem
 from bertwright.serve.engine.generation import flight as flights
 from bertwright.serve.engine.generation.flight import Flight, Generation, Piece, PromptTexts, Text
 from bertwright.serve.errors import HttpError
@@ -266,17 +266,17 @@ def test_a_step_that_fails_fails_what_runs_and_the_next_is_served() -> None:
 
     async def test(place: Place) -> None:
         place.decoder.broken = True
-        for _ in range(2):
+        for _ in range(FAILURES - 1):
             assert (await error_of(place.add("a"))).code == "failed"
         place.decoder.broken = False
         assert await texts_of(place.add("x")) == {0: "y"}
         assert not failing
         place.decoder.broken = True
-        for _ in range(3):
+        for _ in range(FAILURES):
             await error_of(place.add("a"))
         assert failing  # the device is at fault
 
-    run(test, failures=3, on_failing=lambda: failing.append(True))
+    run(test, on_failing=lambda: failing.append(True))
 
 
 def test_too_much_is_refused_at_once() -> None:

@@ -14,12 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from bertwright.serve.errors import HttpError, busy, unavailable
+from bertwright.serve.threads import hand_over
 
 WINDOW = 1024
 """Queued texts among which those that fit a batch are searched."""
@@ -27,6 +27,9 @@ FOR_SHORT = 4
 """Of a batch, one part in this many is reserved for the shortest texts."""
 GIVE_UP = 16
 """The most runs of the halves of a failing batch while none succeeds."""
+FAILURES = 5
+"""The number of consecutive batches of which no text could be computed, after which the device is
+considered broken."""
 
 FAILED = object()
 """The result of a text that could not be computed."""
@@ -96,7 +99,6 @@ class Batcher:
     batch_tokens: int
     queue_tokens: int
     queue_requests: int
-    failures: int = 5
     batch_timeout: float = 120.0
     on_failing: Callable[[], None] = lambda: None
     on_batch: Callable[[int, int, float], None] = lambda items, tokens, seconds: None
@@ -346,27 +348,8 @@ class Batcher:
             return
         self._failed_in_a_row += 1
         self.on_failed()
-        if self._failed_in_a_row == self.failures:
+        if self._failed_in_a_row == FAILURES:
             self.on_failing()
-
-
-def hand_over(
-    loop: asyncio.AbstractEventLoop,
-    thread: ThreadPoolExecutor,
-    end: Callable[[Future[Any]], None],
-    call: Callable[..., Any],
-    *args: Any,
-) -> None:
-    """Make a call in a thread, and then call `end` with its outcome on the event loop.
-
-    With asyncio's own futures two more turns of the loop would pass before that.
-    """
-
-    def back(done: Future[Any]) -> None:
-        with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(end, done)
-
-    thread.submit(call, *args).add_done_callback(back)
 
 
 def choose(tokens: Sequence[int], budget: int) -> list[int]:

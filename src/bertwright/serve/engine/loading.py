@@ -88,15 +88,14 @@ class ModelLoader:
     def make_batcher(self, engine: Engine) -> Batcher:
         """Return the queue before the device of a model."""
         config, (tokens, at_once) = self.config, self._batches(engine)
-        batcher = Batcher(
+        return Batcher(
             partial(run_batch, self._cores),
             tokens,
             config.queue_tokens,
             config.queue_requests,
+            config.batch_timeout,
             at_once=at_once,
         )
-        batcher.failures, batcher.batch_timeout = config.failures, config.batch_timeout
-        return batcher
 
     async def rehearse(self, batcher: Batcher, engines: Iterable[Engine]) -> None:
         """Have each thread of a processor compute a batch larger than those to come.
