@@ -50,7 +50,7 @@ from bertwright.report.verdict import RESULTS
 from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import check_kind, files_and_options, kind_of
 from bertwright.text.tokenizer.train import train_tokenizer
-from bertwright.train.log import OnLog, open_board, read_records, summary_writer
+from bertwright.train.log import METRICS, Board, OnLog, read_records, summary_writer
 
 Data = str | Path | Iterable[Any]
 """A file, or rows: mappings, tuples, a pandas DataFrame or a `datasets` Dataset."""
@@ -72,7 +72,7 @@ class Run:
     @property
     def records(self) -> list[dict[str, Any]]:
         """The log, with one record for each line of `metrics.jsonl`."""
-        return read_records(self.folder / "metrics.jsonl")
+        return read_records(self.folder / METRICS)
 
     @cached_property
     def metrics(self) -> dict[str, float]:
@@ -619,18 +619,15 @@ def _sinks(on_log: OnLog, targets: set[str], out: str, config: Any) -> Iterator[
                 )
             )
         if "tensorboard" in targets:
-            summary_writer()
-            writers: dict[Any, Any] = {}  # one per seed, made when the run's folder exists
+            summary_writer()  # its absence is an error before the run starts
+            boards: dict[str, Board] = {}  # one per seed, made when the run's folder exists
 
             def write(record: dict[str, Any]) -> None:
                 seed = f"seed-{record.get('seed', 1)}"
-                if seed not in writers:
-                    writers[seed] = open_board(Path(out, "tensorboard", seed))
-                    stack.callback(writers[seed].close)
-                for name, value in record.items():
-                    if not isinstance(value, str):
-                        writers[seed].add_scalar(f"{record['split']}/{name}", value, record["step"])
-                writers[seed].flush()
+                if seed not in boards:
+                    boards[seed] = Board(Path(out, "tensorboard", seed))
+                    stack.callback(boards[seed].close)
+                boards[seed].write(record)
 
             sinks.append(write)
 

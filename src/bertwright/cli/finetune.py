@@ -109,14 +109,14 @@ def _finetune(
         print_json(results)
         return
     from bertwright.report.verdict import failed, falling_loss, needs_epochs
-    from bertwright.train.log import read_records
+    from bertwright.train.log import METRICS, read_records
 
     found = list(results.get("tasks", {name: results}).values())
     for each in found:
         _show(each, said)
     some = " --task NAME" if len(chosen) > 1 else ""
     run = shlex.quote(config.out)
-    records = read_records(Path(config.out) / "metrics.jsonl")
+    records = read_records(Path(config.out) / METRICS)
     useless = [each for each in found if failed(each)]
     if useless:
         names = ", ".join(each["name"] for each in useless)

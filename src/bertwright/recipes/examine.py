@@ -20,9 +20,9 @@ from bertwright.models.catalogue import system_name, system_of_model, trainable
 from bertwright.recipes.learned.catalogue import page_of
 from bertwright.recipes.learned.run import FinishedRun
 from bertwright.recipes.run_folder import CONFIG, read_saved
-from bertwright.report.read import METRICS, read_run
+from bertwright.report.read import read_run
 from bertwright.report.verdict import Verdict
-from bertwright.train.log import read_records
+from bertwright.train.log import METRICS, read_records
 
 
 def read_run_config(run: Path) -> RunConfig:

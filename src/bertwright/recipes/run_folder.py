@@ -44,7 +44,7 @@ from bertwright.text.scripts import is_word
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Hardware
-from bertwright.train.log import read_records
+from bertwright.train.log import METRICS, read_records
 from bertwright.train.optim import Optimizers
 from bertwright.train.state import Position, encode_state
 from bertwright.version import __version__
@@ -309,7 +309,7 @@ def _card(
     corpus = {name: counts[name] for name in ("documents", "sentences", "tokens")}
     files = [Path(name).name for name in shards.manifest["inputs"]]
     corpus |= {"vocab_size": shards.vocab_size, "files": files[:5] + ["..."] * (len(files) > 5)}
-    metrics = run / "metrics.jsonl"
+    metrics = run / METRICS
     records = read_records(metrics) if metrics.is_file() else []
     last = next((r for r in reversed(records) if r.get("split") == "dev"), None)
     example = _example(shards, "masked_lm" in objectives)

@@ -19,9 +19,8 @@ from bertwright.errors import ConfigError, DataError
 from bertwright.report.numbers import number
 from bertwright.report.verdict import RESULTS
 from bertwright.rows.open import nearest_name
-from bertwright.train.log import read_records
+from bertwright.train.log import METRICS, read_records
 
-METRICS = "metrics.jsonl"
 _FILES = ("environment.json", "examples.json", RESULTS, "learning_curve.json")
 """The files that follow the configuration in the fields of `RunFiles`, in their order."""
 

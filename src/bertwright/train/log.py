@@ -14,6 +14,9 @@ from bertwright.atomic import atomic_path
 from bertwright.errors import DataError, MissingExtra
 from bertwright.progress import clock, silent
 
+METRICS = "metrics.jsonl"
+"""The name of the log in the folder of a run."""
+
 Number = float | int
 OnLog = Callable[[dict[str, Any]], object]
 """A function that is called with each record of `metrics.jsonl`."""
@@ -47,7 +50,7 @@ class Log:
         self._on_log = on_log
         self._titles = dict(titles or {})
         self._labels = dict(labels or {})
-        path = folder / "metrics.jsonl"
+        path = folder / METRICS
         lines = _whole_lines(path) if path.exists() else []
         lines = lines if keep < 0 else lines[:keep]
         with atomic_path(path, overwrite=True) as partial:  # atomic, so that a kill loses no line
@@ -55,7 +58,7 @@ class Log:
         self.records = len(lines)
         # Unbuffered, so that each line reaches the file and a full disk is an error at once.
         self._file = path.open("ab", buffering=0)
-        self._board = open_board(folder / "tensorboard", step) if tensorboard else None
+        self._board = Board(folder / "tensorboard", step) if tensorboard else None
 
     def write(self, record: Mapping[str, Number | str], **shown: float | None) -> None:
         """Append a record and print it.
@@ -70,10 +73,7 @@ class Log:
         self.records += 1
         self._say(describe(record, self._titles, **shown))
         if self._board is not None:
-            for name, value in record.items():
-                if not isinstance(value, str):
-                    self._board.add_scalar(f"{record['split']}/{name}", value, record["step"])
-            self._board.flush()  # otherwise a kill would lose up to two minutes of lines
+            self._board.write(record)
         self._on_log(finite)
 
     def say(self, text: str) -> None:
@@ -160,9 +160,22 @@ def summary_writer() -> Any:
     return SummaryWriter
 
 
-def open_board(folder: Path, step: int = 0) -> Any:
-    """Return TensorBoard's writer of events into a folder.
+class Board:
+    """Writes records to TensorBoard."""
 
-    Events after `step`, from a session that was killed, are removed.
-    """
-    return summary_writer()(str(folder), purge_step=step + 1)
+    def __init__(self, folder: Path, step: int = 0) -> None:
+        """Open a folder of events. Events after `step`, from a session that was killed, are
+        removed.
+        """
+        self._writer = summary_writer()(str(folder), purge_step=step + 1)
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Write the numbers of a record."""
+        for name, value in record.items():
+            if isinstance(value, int | float):
+                self._writer.add_scalar(f"{record['split']}/{name}", value, record["step"])
+        self._writer.flush()  # otherwise a kill would lose up to two minutes of lines
+
+    def close(self) -> None:
+        """Close the files of events."""
+        self._writer.close()

@@ -31,8 +31,8 @@ from bertwright.recipes.compare.text import TextFolders
 from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.report.numbers import count
 from bertwright.report.pages import write_report
-from bertwright.report.read import METRICS, read_run
-from bertwright.train.log import read_records
+from bertwright.report.read import read_run
+from bertwright.train.log import METRICS, read_records
 
 VALIDATION_TOKENS = 8192
 """The number of tokens of a validation, which only serves the curve of a run, because the held-out

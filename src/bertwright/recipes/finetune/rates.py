@@ -48,7 +48,7 @@ from bertwright.recipes.finetune.training import (
 from bertwright.tasks.batch import instance_batches
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.task_data import TaskData, make_batch
-from bertwright.train.log import Log
+from bertwright.train.log import METRICS, Log
 from bertwright.train.signals import SeveralRuns
 
 FACTORS = (1 / 3, 1.0, 3.0)
@@ -286,7 +286,7 @@ def choose_rate(
     say(f"learning rate {chosen:g} is chosen")
     first = runs.get(chosen)
     if first is not None and hardware.ranks.is_first:
-        shutil.copyfile(run / FOLDER / f"{chosen:g}" / "metrics.jsonl", run / "metrics.jsonl")
+        shutil.copyfile(run / FOLDER / f"{chosen:g}" / METRICS, run / METRICS)
     return Chosen(chosen, trials, first if first is not None and first.state else None)
 
 

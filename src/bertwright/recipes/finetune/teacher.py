@@ -42,7 +42,7 @@ def teach(
         ConfigError: the teacher was fine-tuned for another kind of task, or it is not clear which
             of its labels says that two texts belong together.
     """
-    model = load(teacher, None if device == "auto" else device)
+    model = load(teacher, device)
     name = next((n for n, task in model.tasks.items() if _scores_pairs(model, task)), None)
     if name is not None and isinstance(model.tasks[name], ClassificationTask | RegressionTask):
         say(f"the teacher {teacher} scores {len(examples):,} pairs")

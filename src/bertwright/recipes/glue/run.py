@@ -226,11 +226,10 @@ def _after_training(
     shutil.rmtree(folder, ignore_errors=True)
     (run / f"{SUBMISSION}.zip").unlink(missing_ok=True)
     submitted: list[str] = []
-    device = None if config.device == "auto" else config.device
     for each in found:
         if each.more_dev is None and not each.tests:
             continue
-        model = load(run / each.task.name, device=device)
+        model = load(run / each.task.name, device=config.device)
         precision, _ = choose_precision(model.runner.device, config.precision)
         try:
             if each.more_dev is not None:
