@@ -5,14 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertwright.errors import DataError
+from bertwright.errors import ConfigError, DataError
 from bertwright.inference.files import similar
 from bertwright.inference.files.similar import nearest, strangest
 from bertwright.inference.files.stored_vectors import Coder, Stored
+from tests.raising import raises
 
 
 def vectors(count: int, width: int = 13) -> np.ndarray:
     return np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
+
+
+def test_nearest_is_exact() -> None:
+    chance = np.random.default_rng(0)
+    corpus = chance.standard_normal((50, 8)).astype(np.float32)
+    queries = chance.standard_normal((3, 8)).astype(np.float32)
+    cosines = (queries @ corpus.T) / np.linalg.norm(corpus, axis=1)
+    cosines /= np.linalg.norm(queries, axis=1, keepdims=True)
+    rows, found = nearest(corpus, queries, 5)
+    np.testing.assert_array_equal(rows, np.argsort(-cosines, axis=1)[:, :5])
+    np.testing.assert_allclose(found, -np.sort(-cosines, axis=1)[:, :5], atol=1e-6)
+    assert nearest(corpus[:2], queries, 5)[0].shape == (3, 2)
+    assert nearest(np.tile(corpus[:1], (20, 1)), queries, 9)[0].tolist() == [[*range(9)]] * 3
+    with pytest.raises(DataError, match=r"8 numbers.*5"):
+        nearest(corpus, queries[:, :5], 5)
+    raises(ConfigError, "top is 0", nearest, corpus, queries, 0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "binary"])
