@@ -330,8 +330,8 @@ class Ladder:
 
     @property
     def conclusion(self) -> str:
-        """The conclusion that the results support, in a sentence or two."""
-        return str(self.results["conclusion"])
+        """The conclusion that the results support, and the doubts about it, in a few sentences."""
+        return " ".join([self.results["conclusion"], *self.results["remarks"]]).strip()
 
     @property
     def report(self) -> Path:

@@ -161,7 +161,7 @@ def test_a_chart_draws_what_its_legend_names(page: str) -> None:
 
 def test_every_page_with_marks_is_here() -> None:
     templates = {path.name for path in (PACKAGE / "report" / "templates").glob("*.html.j2")}
-    names = "page", "macros", "dots", "labelled", "learned", "task"
+    names = "page", "macros", "dots", "labelled", "ladder_examples", "learned", "task"
     parts = {f"{name}.html.j2" for name in names}
     assert templates - parts == {
         "attention.html.j2",

@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
-from bertwright.report.ladder import (
-    by_fraction,
-    conclusion,
-    ladder_page,
-    task_table,
-    text_table,
-)
+from bertwright.report.conclusion import conclusion, remarks
+from bertwright.report.ladder import ladder_page
+from bertwright.report.ladder_tables import by_fraction, task_table, text_table
 from bertwright.report.numbers import baseline_title
+from bertwright.report.read import read_run
 from bertwright.report.rows import Results, Row, columns_of
 from tests.raising import assert_names
+from tests.report.test_pretrained_page import parse, write_run
 
 
 def fit(system: str, way: str, value: float, spread: float = 0.02, **more: Any) -> Row:
@@ -43,7 +41,19 @@ def pretrained(system: str) -> Row:
 def system(name: str, fits_tasks: bool = True) -> dict[str, Any]:
     facts = {"name": name.lower(), "title": name, "adds": f"What {name} adds <here>."}
     facts |= {"run": f"runs/{name}", "run_of": name.lower(), "model": name}
-    return {**facts, "fits_tasks": fits_tasks}
+    return {**facts, "fits_tasks": fits_tasks, "examples": examples(name)}
+
+
+def examples(name: str) -> dict[str, Any]:
+    """What a system makes of the same text and words."""
+    shown: dict[str, Any] = {"prompts": [{"text": "It <is>", "rest": "so."}], "pseudo": False}
+    if name == "ELMo":
+        return shown | {"neighbours": {"cat": ["dog", "cow"], "red": ["blue"]}}
+    shown["surprisal"] = {"words": ["it", "is", "(end)"], "bits": [1.5, 8.0, 2.0]}
+    if name == "BERT":
+        fill = {"word": "so", "guesses": [["no", 0.5], ["so", 0.25]]}
+        return shown | {"fills": [fill], "pseudo": True, "neighbours": {"cat": ["dog"]}}
+    return shown | {"continuations": [f"what {name} says"]}
 
 
 def results(
@@ -80,7 +90,8 @@ def results(
     }
     trained = [pretrained(title) for title in titles if title not in systems]
     found = Results(facts, [*trained, *rows, *(named if task else [])])
-    return replace(found, facts=facts | {"conclusion": conclusion(found)})
+    said = {"conclusion": conclusion(found), "remarks": remarks(found)}
+    return replace(found, facts=facts | said)
 
 
 def with_interval(rows: list[Row], low: float | None, high: float | None) -> list[Row]:
@@ -89,40 +100,97 @@ def with_interval(rows: list[Row], low: float | None, high: float | None) -> lis
 
 def test_what_is_ahead_by_its_interval_is_called_so() -> None:
     said = conclusion(results(*fits("BERT", 0.7, 0.9), *fits("GPT", 0.6, 0.8)))
-    assert said.startswith("BERT, fine-tuned,")
-    assert_names(said, "accuracy 90.0% (88.0 to 92.0)", "clearly ahead of every")
-    assert "clearly ahead of TF-IDF" in said
+    assert said.startswith("BERT (fine-tuned)")
+    assert_names(said, "90.0% (88.0 to 92.0)", "clearly ahead", "TF-IDF", "50.0% (48.0 to 52.0)")
     assert "not" not in said
 
 
 def test_nothing_is_claimed_where_intervals_overlap() -> None:
     said = conclusion(results(*fits("BERT", 0.7, 0.9), *fits("GPT", 0.6, 0.87), tfidf=0.88))
-    assert "not clearly ahead of GPT" in said
-    assert "87.0%" in said
-    assert "not clearly ahead of TF-IDF" in said
+    first, second, *_ = said.split(". ")
+    assert_names(first, "not clearly ahead", "GPT (fine-tuned, 87.0%)")
+    assert_names(second, "TF-IDF", "88.0%", "not clearly less")
     bare = with_interval(fits("BERT", 0.7, 0.9), None, None)
     assert "not clearly ahead of GPT" in conclusion(results(*bare, *fits("GPT", 0.1, 0.2)))
 
 
-def test_a_baseline_and_random_weights_may_be_ahead() -> None:
-    said = conclusion(results(*fits("BERT", 0.7, 0.6, random=0.71), tfidf=0.95))
-    assert said.startswith("BERT, frozen features,")
-    assert_names(said, "95.0% (93.0 to 97.0), is clearly ahead", "not clearly worth it")
-    near = conclusion(results(*fits("BERT", 0.7, 0.6), tfidf=0.71))
-    assert "71.0% (69.0 to 73.0), is above" in near
-    assert "no better than TF-IDF" in conclusion(results(*fits("BERT", 0.7, 0.6), tfidf=0.7))
+@pytest.mark.parametrize(("tfidf", "is_clear"), [(0.95, True), (0.71, False)])
+def test_the_highest_is_named_first_also_where_it_is_a_baseline(
+    tfidf: float, is_clear: bool
+) -> None:
+    said = conclusion(results(*fits("BERT", 0.7, 0.6), *fits("GPT", 0.3, 0.4), tfidf=tfidf))
+    first, second, *_ = said.split(". ")
+    assert first.startswith("TF-IDF")
+    assert f"{tfidf:.1%}" in first
+    assert_names(second, "BERT (frozen features)", "70.0% (68.0 to 72.0)")
+    assert ("not clearly less" in second) is not is_clear
+
+
+@pytest.mark.parametrize(
+    ("random", "said"),
+    [(0.5, "clearly worth it"), (0.71, "level with it"), (0.69, "level"), (0.8, "clearly more")],
+)
+def test_random_weights_may_be_level_or_ahead(random: float, said: str) -> None:
+    last = conclusion(results(*fits("BERT", 0.7, 0.6, random=random))).split(". ")[-1]
+    assert_names(last, "BERT", "random weights", f"{random:.1%}", said)
+    assert ("not" in last) is (random > 0.5)
+
+
+def test_a_fit_that_predicts_one_class_is_no_result() -> None:
+    fallen = [replace(row, degenerate=row.way != "frozen") for row in fits("BERT", 0.6, 0.9, 0.9)]
+    found = results(*fallen, *fits("GPT", 0.5, 0.55))
+    assert conclusion(found).startswith("BERT (frozen features)")
+    assert "random" not in conclusion(found)
+    (remark,) = remarks(found)
+    assert_names(remark, "BERT", "fine-tuned; random", "--systems bert --task-minutes 3")
+    assert "GPT" not in remark
+    for is_short in (False, True):
+        row = next(row for row in task_table(found, is_short=is_short)[1] if row[0] == "BERT")
+        assert row[2:4] == ["one class for all"] * 2
+    page = ladder_page(found, Path("x"))
+    assert page.count('class="line tuned hatch"') == page.count('class="line random hatch"') == 1
+    assert re.search("hatched: one class for all", page)
+    every = [replace(row, degenerate=True) for row in fits("BERT", 0.6, 0.9)]
+    assert "hatch" in ladder_page(results(*every), Path("x"))
+    # of several seeds, the others are the result
+    seeds = results(
+        fit("BERT", "tuned", 0.9), replace(fit("BERT", "tuned", 0.1, degenerate=True), seed=2)
+    )
+    assert conclusion(seeds).startswith("BERT (fine-tuned)")
+    assert remarks(seeds) == []
+
+
+def test_more_time_is_offered_only_where_it_helps() -> None:
+    fitted = [fit("BERT", "frozen", 0.3, degenerate=True, rate=None)]
+    (remark,) = remarks(results(*fitted, *fits("GPT", 0.5, 0.6)))
+    assert "BERT (frozen features)" in remark
+    assert "--task-minutes" not in remark
 
 
 def test_what_is_not_measured_yet_is_named() -> None:
     found = results(*fits("BERT", 0.7, 0.9), systems=("GPT",))
-    assert "Not measured yet: GPT" in conclusion(found)
-    assert "not measured yet" in ladder_page(found, Path("x"))
-    assert "Not measured" not in conclusion(results(*fits("BERT", 0.7, 0.9)))
+    assert remarks(found) == ["Not measured yet: GPT."]
+    page = ladder_page(found, Path("x"))
+    assert "not measured yet" in page
+    assert "Not measured yet: GPT." in page
+    assert remarks(results(*fits("BERT", 0.7, 0.9))) == []
 
 
 def test_fine_tuning_that_was_too_short_is_named() -> None:
     short = [replace(row, epochs=0.2) for row in fits("GPT", 0.5, 0.4)]
-    assert re.search("too short.*GPT", conclusion(results(*fits("BERT", 0.7, 0.9), *short)))
+    (remark,) = remarks(results(*fits("BERT", 0.7, 0.9), *short))
+    assert_names(remark, "GPT", "--systems gpt --task-minutes 3")
+
+
+def test_busy_cores_are_named() -> None:
+    busy = [
+        replace(row, waited=0.34 if row.way == "tuned" else 0.01) for row in fits("GPT", 0.5, 0.4)
+    ]
+    found = results(*fits("BERT", 0.7, 0.9), *busy)
+    (remark,) = remarks(found)
+    assert_names(remark, "GPT", "34%")
+    assert "BERT" not in remark
+    assert remark in ladder_page(found, Path("x"))
 
 
 def test_a_system_with_other_minutes_is_named() -> None:
@@ -175,7 +243,7 @@ def test_baselines_have_a_column_of_their_own() -> None:
     for columns, rows in (
         task_table(found),
         task_table(found, is_short=True),
-        *(each[1:] for each in by_fraction(found)),
+        *(table for _, table in by_fraction(found)),
     ):
         column = columns.index("baseline")
         for row in rows:
@@ -198,3 +266,35 @@ def test_the_page_has_the_picture_the_failures_and_what_is_left_out() -> None:
     assert 'href="runs/BERT/report.html"' in page
     assert re.search("cove, seq2seq: .*translations", page)
     assert "http" not in page.replace("http-equiv", "")
+
+
+def test_what_was_learned_stands_side_by_side() -> None:
+    rows = [*fits("BERT", 0.7, 0.9), *fits("GPT", 0.6, 0.8), *fits("ELMo", 0.5, 0.6)]
+    page = ladder_page(results(*rows), Path("x"))
+    parse(page)
+    _, shown = page.split("What was learned")
+    beginnings, surprise, nearest = re.findall("<table.*?</table>", shown, re.DOTALL)[:3]
+    assert_names(beginnings, "It &lt;is&gt;", "so.", "what GPT says", "50%", "25%")
+    assert re.search('class="ok">so<', beginnings)
+    assert "ELMo" not in beginnings
+    assert re.search(r"GPT.*--part:100%.*8\.0 bits", surprise)
+    assert re.search("BERT reads the words after it too", shown)
+    assert re.search("BERT.*dog.*ELMo.*dog, cow.*blue", nearest, re.DOTALL)
+
+
+def test_systems_without_examples_have_no_such_part() -> None:
+    found = results(*fits("BERT", 0.7, 0.9))
+    systems = [{**each, "examples": {}} for each in found.systems]
+    page = ladder_page(replace(found, facts={**found.facts, "systems": systems}), Path("x"))
+    assert "What was learned" not in page
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("runs/bert/seed-1", "bert, seed 1"), ("tasks/bert/seed-1/tuned-1", "bert, tuned 1")],
+)
+def test_a_run_of_a_comparison_has_the_name_of_its_system(
+    folder: str, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "ladder.json").write_text("{}")
+    assert read_run(write_run(tmp_path / folder)).name == name

@@ -190,8 +190,8 @@ def _compare(
 
 
 def _show(content: Mapping[str, Any]) -> None:
-    """Print the tables, the conclusion, the reasons of failures, and the path of the page."""
-    from bertwright.report.ladder import task_table, text_table
+    """Print the tables, the conclusion, doubts, reasons of failures, and the path of the page."""
+    from bertwright.report.ladder_tables import task_table, text_table
     from bertwright.report.rows import Results
 
     results, task = Results.of(content), content["task"]
@@ -207,6 +207,8 @@ def _show(content: Mapping[str, Any]) -> None:
         heading = "Text and words, further columns"
     if content["conclusion"]:
         print(content["conclusion"])
+    for remark in content["remarks"]:
+        print(remark)
     reasons = {(row.title, row.reason) for row in results.rows if row.failed}
     for title, reason in sorted(reasons):
         print(f"{title} failed: {reason}")

@@ -24,8 +24,7 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
 
     from bertwright.report.ladder import write_ladder
     from bertwright.report.pages import write_report
-    from bertwright.report.read import read_run
-    from bertwright.report.rows import LADDER
+    from bertwright.report.read import LADDER, read_run
 
     if (run / LADDER).is_file():
         path = write_ladder(run, out)

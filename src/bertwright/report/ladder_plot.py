@@ -28,6 +28,12 @@ class Dot:
     value: float
     low: float | None = None
     high: float | None = None
+    is_result: bool = True
+    """False: the fit predicts one class for all examples, so its mark is hatched."""
+
+    def shown(self, value: str) -> str:
+        """Return the value, or that it is no result."""
+        return value if self.is_result else f"one class for all ({value}), which is no result"
 
 
 @dataclass(frozen=True)
@@ -84,16 +90,26 @@ def ladder_plot(title: str, rows: Sequence[Row], levels: Sequence[Level], percen
         first = top + 28 - SHIFT * (len(row.dots) - 1) / 2
         for place, dot in enumerate(row.dots):
             y = first + SHIFT * place
-            shown = f"{row.name}, {dot.name}: {show(dot.value)}"
+            shown = f"{row.name}, {dot.name}: {dot.shown(show(dot.value))}"
             if dot.low is not None and dot.high is not None:
                 shown += f", {show(dot.low)} to {show(dot.high)}"
                 parts.append(path(f"line {dot.style}", f"M{x(dot.low):.1f} {y}H{x(dot.high):.1f}"))
-            parts.append(mark(dot.style, x(dot.value), y, shown, radius=4))
+            if dot.is_result:
+                parts.append(mark(dot.style, x(dot.value), y, shown, radius=4))
+            else:
+                parts += _hatched(dot.style, x(dot.value), y, shown)
     legend = {dot.name: dot.style for row in rows for dot in row.dots}
     legend |= {level.name: level.style for level in levels}
     words = "; ".join(
-        f"{row.name} " + (", ".join(f"{d.name} {show(d.value)}" for d in row.dots) or row.note)
+        f"{row.name} "
+        + (", ".join(f"{d.name} {d.shown(show(d.value))}" for d in row.dots) or row.note)
         for row in rows
     )
     words += "".join(f"; {level.name} {show(level.value)}" for level in levels)
     return figure(title, words, parts, legend if len(legend) > 1 else {}, height, style="ladder")
+
+
+def _hatched(style: str, x: float, y: float, name: str) -> list[Markup]:
+    """Return a hatched ring."""
+    strokes = "".join(f"M{x + d - 3:.1f} {y + d + 3:.1f}l6 -6" for d in (-2, 0, 2))
+    return [mark(f"{style} hollow", x, y, name, radius=5), path(f"line {style} hatch", strokes)]

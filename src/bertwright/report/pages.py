@@ -22,7 +22,7 @@ from bertwright.atomic import atomic_file
 from bertwright.config import values
 from bertwright.errors import ConfigError
 from bertwright.progress import clock
-from bertwright.report import curves, numbers
+from bertwright.report import curves
 from bertwright.report.curves import Record
 from bertwright.report.numbers import (
     baseline_title,
@@ -34,6 +34,7 @@ from bertwright.report.numbers import (
 from bertwright.report.plots import Series, chart, key
 from bertwright.report.read import RunFiles, mapping
 from bertwright.report.sections import prepared
+from bertwright.report.sentences import FILTERS
 from bertwright.report.vector_plot import dots_of
 from bertwright.report.verdict import (
     Results,
@@ -122,16 +123,13 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = ("count", "show", "spread", "number", "title", "baseline_title")
-    environment.filters |= {name: getattr(numbers, name) for name in shown}
     more: dict[str, Callable[..., object]] = {
-        "percent": "{:.1%}".format,
         "values": _values,
         "basename": lambda path: PurePath(str(path or "")).name,
         "method": curves.method_title,
         "clock": clock,
     }
-    environment.filters |= more
+    environment.filters |= FILTERS | more
     environment.globals |= {
         "key": key,
         "methods": curves.METHODS,

@@ -21,6 +21,8 @@ from bertwright.report.verdict import RESULTS
 from bertwright.rows.open import nearest_name
 from bertwright.train.log import METRICS, read_records
 
+LADDER = "ladder.json"
+"""The file that marks the folder of a comparison."""
 _FILES = ("environment.json", "examples.json", RESULTS, "learning_curve.json")
 """The files that follow the configuration in the fields of `RunFiles`, in their order."""
 
@@ -45,9 +47,16 @@ class RunFiles:
 
     @property
     def name(self) -> str:
-        """The folder's name; for a quickstart, the name of the folder that contains `run`."""
+        """The name of the run: that of its folder, for a quickstart that of the folder that
+        contains `run`, and in a comparison that of the system.
+        """
         folder = self.folder.resolve()
-        return folder.parent.name if folder.name == "run" else folder.name
+        if folder.name == "run":
+            return folder.parent.name
+        for depth, system in (2, folder.parent), (3, folder.parent.parent):
+            if len(folder.parents) > depth and (folder.parents[depth] / LADDER).is_file():
+                return f"{system.name}, {folder.name.replace('-', ' ')}"
+        return folder.name
 
     def split(self, name: str) -> list[dict[str, Any]]:
         """Return the records of the split `train` or `dev`, in the order of steps."""

@@ -17,8 +17,6 @@ from bertwright.errors import DataError
 from bertwright.report.read import read_object
 from bertwright.report.verdict import RESULTS
 
-LADDER = "ladder.json"
-"""The file that marks the folder of a comparison."""
 Way = Literal["frozen", "tuned", "random", "baseline"]
 WAYS: Mapping[str, str] = {
     "frozen": "frozen features",
@@ -37,7 +35,7 @@ class Row:
 
     measure: str
     """What was measured: `pretrain` (the pre-training itself), `text`, `pairs`, `words`, `senses`,
-    or `task`.
+    or `task`; `examples` of what was learned have a row only if they failed.
     """
     system: str
     """The name of the system, or of the baseline."""
@@ -182,9 +180,21 @@ class Results:
         return Mean(found) if found else None
 
     def of_task(self, system: str, way: str, fraction: float | None = None) -> Mean | None:
-        """Return a result of the task; by default that with the most labels."""
+        """Return a result of the task; by default that with the most labels.
+
+        Fits that predict one class for all examples are no results.
+        """
+        fits = self._fits(system, way, fraction)
+        found = [row for row in fits if row.value is not None and not row.degenerate]
+        return Mean(found) if found else None
+
+    def of_one_class(self, system: str, way: str, fraction: float | None = None) -> list[Row]:
+        """Return the fits of the task that predict one class for all examples."""
+        return [row for row in self._fits(system, way, fraction) if row.degenerate]
+
+    def _fits(self, system: str, way: str, fraction: float | None) -> list[Row]:
         most = self.fractions[-1] if fraction is None else fraction
-        return self.mean(measure="task", system=system, way=way, fraction=most)
+        return self.find(measure="task", system=system, way=way, fraction=most)
 
     def baselines(self, fraction: float | None = None) -> dict[str, Mean]:
         """Return the results of the baselines by name; by default those with the most labels."""

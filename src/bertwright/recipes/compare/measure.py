@@ -1,7 +1,8 @@
 """Measure a system without labels: on held-out text, minimal pairs, words and senses of words.
 
 A measurement is one class here and its row in `MEASUREMENTS`. The plan then has its steps, and each
-of its rows is a column of the table of text and words, by its metric and its test.
+of its rows is a column of the table of text and words, by its metric and its test. The last one,
+`Examples`, has texts in place of figures.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bertwright.inference.model import Model, load
 from bertwright.inference.senses import read_usages, score_words, vectors_of_usages
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
+from bertwright.recipes.compare.examples import choose, examples
 from bertwright.recipes.compare.rungs import RUNGS, Rung
 from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, SystemStep
 from bertwright.recipes.compare.text import WRITTEN, TextFolders
@@ -173,7 +175,36 @@ class Senses(Measurement):
         return Done([self.row(metric="senses", value=max(by_layer))])
 
 
-MEASUREMENTS: tuple[type[Measurement], ...] = (HeldOutText, MinimalPairs, WordTests, Senses)
+@dataclass(frozen=True)
+class Examples(Measurement):
+    """What the system of the first seed makes of text and words that are the same for all systems.
+
+    Its facts are what `examples.examples` returns; it has no rows.
+    """
+
+    measure = "examples"
+    shown = "examples of what it has learned"
+
+    @classmethod
+    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
+        return not rung.is_that_of and (bool(rung.scores) or rung.vectors)
+
+    def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
+        if self.seed != of.config.seed:
+            return Done()
+        folders = TextFolders(of.out)
+        chosen = choose(folders.held_out, load_tokenizer(folders.vocabulary / "words"))
+        run = of.run_folder(self.rung, self.seed)
+        return Done(facts=examples(run, chosen, self.rung.vectors, of.device))
+
+
+MEASUREMENTS: tuple[type[Measurement], ...] = (
+    HeldOutText,
+    MinimalPairs,
+    WordTests,
+    Senses,
+    Examples,
+)
 """All measurements, in the order in which they are done and shown."""
 
 

@@ -40,13 +40,15 @@ from bertwright.errors import BertwrightError, ConfigError, DataError, Interrupt
 from bertwright.machine import processor, usable_cores
 from bertwright.progress import silent
 from bertwright.recipes.compare.labelled import Task, read_task
-from bertwright.recipes.compare.measure import contents
+from bertwright.recipes.compare.measure import Examples, contents
 from bertwright.recipes.compare.plan import NOT_NAMED, Plan, make_plan
 from bertwright.recipes.compare.rungs import RUNGS, SAME, Rung
 from bertwright.recipes.compare.steps import STEPS, Comparison, Done, Finished, Step
 from bertwright.recipes.compare.text import MOST_HELD_OUT, TrainVocabularies, WriteText
-from bertwright.report.ladder import conclusion, write_ladder
-from bertwright.report.rows import LADDER, Results, Row, columns_of
+from bertwright.report.conclusion import conclusion, remarks
+from bertwright.report.ladder import write_ladder
+from bertwright.report.read import LADDER
+from bertwright.report.rows import Results, Row, columns_of
 from bertwright.report.verdict import RESULTS
 from bertwright.tasks.catalogue import KINDS
 from bertwright.text.corpus.find import find_files
@@ -386,7 +388,7 @@ class _Run:
         """Write the results so far, their table and their page; return the results."""
         content = self._results()
         results = Results.of(content)
-        content["conclusion"] = conclusion(results)
+        content |= {"conclusion": conclusion(results), "remarks": remarks(results)}
         with atomic_file(self.of.out / RESULTS, overwrite=True) as file:
             json.dump(values.plain(content), file, indent=1, ensure_ascii=False)
             file.write("\n")
@@ -399,7 +401,7 @@ class _Run:
         return content
 
     def _results(self) -> dict[str, Any]:
-        """Return the content of `results.json`, without its conclusion."""
+        """Return the content of `results.json`, without its conclusion and remarks."""
         of, config = self.of, self.of.config
         settings = values.to_dict(config) | {
             "minutes": config.minutes_each,
@@ -453,6 +455,7 @@ class _Run:
 
     def _system(self, rung: Rung) -> dict[str, Any]:
         """Return the facts of a system."""
+        examples = self.of.done(Examples(rung, self.of.config.seed))
         return {
             "name": rung.name,
             "title": rung.title,
@@ -464,6 +467,7 @@ class _Run:
             "run_of": rung.is_that_of or rung.name,
             "trained_on": "translations" if rung.reads_pairs else "text",
             "fits_tasks": self.of.labelled is not None and rung.vectors,
+            "examples": {} if examples is None else examples.facts,
         }
 
 

@@ -24,10 +24,12 @@ from bertwright.machine import core_times, waited_since
 from bertwright.models.catalogue import trainable
 from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.objective import Learner
+from bertwright.progress import silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare.rungs import RUNGS, Rung
 from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, SystemStep
 from bertwright.recipes.compare.text import TextFolders
+from bertwright.recipes.examine import write_findings
 from bertwright.recipes.run_folder import ENVIRONMENT
 from bertwright.report.numbers import count
 from bertwright.report.pages import write_report
@@ -94,7 +96,7 @@ class Pretrain(SystemStep):
         pretraining.pretrain(run, say, resume=True)
         waited = waited_since(before)
         last = read_records(out / METRICS)[-1]
-        has_page = write_page(out, say)
+        has_page = write_page(out, say, write_findings)
         row = self.row(
             run=of.inside(out),
             page=has_page,
@@ -115,14 +117,26 @@ class Pretrain(SystemStep):
         return Done([row], {"precision": environment["precision"]}, notes=notes)
 
 
-def write_page(run: Path, say: Callable[[str], None]) -> bool:
+def write_page(
+    run: Path, say: Callable[[str], None], examine: Callable[[Path], None] = silent
+) -> bool:
     """Write the page of a run, and return whether it could be written.
 
     The run is complete without its page, so an error of the page, also a bug of ours, does not end
     the comparison. It is logged with its traceback.
+
+    Args:
+        run: the folder of the run.
+        say: writes a line to the log.
+        examine: writes what the page shows of the model. Without it, the page has the rest.
     """
+    _succeeds(examine, run, say)
+    return _succeeds(lambda run: write_report(read_run(run)), run, say)
+
+
+def _succeeds(part: Callable[[Path], object], run: Path, say: Callable[[str], None]) -> bool:
     try:
-        write_report(read_run(run))
+        part(run)
     except Exception:
         say(f"the page of {run} could not be written:\n{traceback.format_exc()}")
         return False
