@@ -34,9 +34,9 @@ from machine import machine
 from torch import Tensor, nn
 
 from bertwright.data.token_streams import TokenStreamBatch
-from bertwright.models.awd_lstm.config import DROPOUTS, AwdLstmConfig, AwdLstmRun
+from bertwright.models.awd_lstm.config import DROPOUTS, AwdLstmConfig
 from bertwright.models.awd_lstm.encoder import AwdLstm
-from bertwright.models.elmo.config import ElmoRun
+from bertwright.models.catalogue import MODELS
 from bertwright.models.elmo.encoder import Elmo
 from bertwright.nn.objective import Learner
 from bertwright.nn.outputs.next_token import NextToken
@@ -119,7 +119,7 @@ def mixed(config: AwdLstmConfig) -> tuple[Callable[[], None], Callable[[], None]
 
 def projected() -> tuple[Callable[[], None], Callable[[], None], int]:
     """Ours, torch's, and tokens of a step: the LSTMs alone, without characters and dropout."""
-    config = replace(ElmoRun.presets["elmo-small"], vocab_size=VOCABULARY)
+    config = replace(MODELS["elmo"].presets["elmo-small"], vocab_size=VOCABULARY)
     width, sequences = config.projection_dim, Sequences([LENGTH] * ROWS)
     layers: Any = Elmo(config).train().layers
     rows = torch.randn(LENGTH * ROWS, width)
@@ -156,14 +156,16 @@ def rates(ours: Callable[[], None], theirs: Callable[[], None], tokens: int, rou
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", default="awd-lstm-small", choices=list(AwdLstmRun.presets))
+    parser.add_argument(
+        "--model", default="awd-lstm-small", choices=list(MODELS["awd-lstm"].presets)
+    )
     parser.add_argument("--rounds", type=int, default=8)
     arguments = parser.parse_args()
     keep_freed_memory()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     published = {name: getattr(AwdLstmConfig(), name) for name in DROPOUTS}
-    preset = AwdLstmRun.presets[arguments.model]
+    preset = MODELS["awd-lstm"].presets[arguments.model]
     config = replace(preset, vocab_size=VOCABULARY, **published)
     found: dict[str, object] = {"machine": machine(), "model": arguments.model}
     makers = {"stack": partial(stack, config), "mixed": partial(mixed, config)}

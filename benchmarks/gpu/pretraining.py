@@ -26,6 +26,7 @@ from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.loading.phase_loader import PhaseLoader
 from bertwright.data.shards import open_shards
 from bertwright.models.bert.config import BertRun
+from bertwright.models.catalogue import make_run
 from bertwright.models.load import system_of
 from bertwright.progress import silent
 from bertwright.recipes import pretrain
@@ -91,7 +92,7 @@ def wait_for(work: Path) -> dict[str, Any]:
     return found
 
 
-def make_run(device: Device, work: Path, folder: Path, seconds: float) -> BertRun:
+def run_on(device: Device, work: Path, folder: Path, seconds: float) -> BertRun:
     """The recipe, for this card."""
     recipe = Path(pretrain.__file__).with_name("small-budget.toml")
     content = tomllib.loads(recipe.read_text(encoding="utf-8"))
@@ -106,7 +107,7 @@ def make_run(device: Device, work: Path, folder: Path, seconds: float) -> BertRu
         "batch": {"tokens": 512 if device.smoke else BATCH_TOKENS},
         "validation": {"tokens": 2048 if device.smoke else 131072},
     }
-    return values.from_dict(BertRun, values.merge(content, over))
+    return make_run(BertRun, values.merge(content, over))
 
 
 def pretraining(
@@ -115,7 +116,7 @@ def pretraining(
     """Train for so many seconds, the first weights included; each line of the log is a line of the
     record."""
     began = time.monotonic()
-    config = make_run(device, work, folder, seconds)
+    config = run_on(device, work, folder, seconds)
     shards, system = open_shards(config.data), system_of(config)
     hardware = Hardware(Ranks(0, 1, device.device), "bf16", device.peak or 1e12)
     learner = pretrain.make_learner(config, shards).to(device.device)

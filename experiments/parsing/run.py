@@ -25,10 +25,10 @@ from typing import Any
 from bertwright.checkpoint.opened import open_model
 from bertwright.cli.app import run
 from bertwright.data.parallel.build import source_ids
-from bertwright.models.bert.config import SIZES
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 from bertwright.text.treebank.trees import MOST_WORDS, linearize, read_trees
 
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 LENGTH = 128
 SCORES = "f1", "precision", "recall", "exact", "well_formed"
 TRANSFORMER = ["--model", "transformer-small", "--architecture.num-hidden-layers", "2",

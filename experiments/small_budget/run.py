@@ -18,6 +18,7 @@ from pathlib import Path
 from bertwright.config import values
 from bertwright.config.run import LogConfig, ValidationConfig
 from bertwright.models.bert.config import BertRun, InitializationConfig, LongPhaseConfig
+from bertwright.models.catalogue import make_run
 from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 
@@ -58,7 +59,7 @@ def main() -> None:
     mapping = {k: v for k, v in values.read_toml(RECIPE).items() if k != "minutes"}
     given = {"data": arguments.shards, "out": "", "steps": arguments.steps}
     recipe = replace(
-        values.from_dict(BertRun, values.merge(mapping, given)),
+        make_run(BertRun, values.merge(mapping, given)),
         long_phase=LongPhaseConfig(),
         validation=ValidationConfig(every_steps=max(1, arguments.steps // 6)),
         log=LogConfig(every_seconds=30.0),

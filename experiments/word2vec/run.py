@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from bertwright.config import values
 from bertwright.data.shards import Shards, open_shards
 from bertwright.inference.vectors.words import WordTable
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.models.catalogue import MODELS, system_of_model, trainable
+from bertwright.models.catalogue import MODELS, make_run, system_of_model, trainable
 from bertwright.models.word_vectors.corpus import chunks, count_words
 from bertwright.recipes.pretrain import pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -69,7 +68,7 @@ def ours(system: str, seed: int, data: str, out: Path) -> tuple[WordTable, dict[
     else:
         more = {"negative": SIZES["negative"], "learning_rate": RATES[system]}
         keys |= {**more, "subsample": SUBSAMPLE}
-    config = values.from_dict(trainable()[system_of_model(model)], keys)
+    config = make_run(trainable()[system_of_model(model)], keys)
     cpu = time.process_time()
     run = pretrain(config, print, overwrite=True)
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

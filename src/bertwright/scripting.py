@@ -34,7 +34,7 @@ from bertwright.errors import BertwrightError, ConfigError, DataError, MissingEx
 from bertwright.inference.files.predictions import evaluate_file
 from bertwright.inference.model import Model, load
 from bertwright.labelled.columns import make_columns
-from bertwright.models.catalogue import row_of, system_and_preset, trainable
+from bertwright.models.catalogue import completed, row_of, system_and_preset, trainable
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare import run as comparison
@@ -226,7 +226,7 @@ def pretrain(
     base = _mapping(config)
     if preset is not None or "model" in settings:
         base.pop("architecture", None)  # the preset's replaces all of it
-    made = configure(cls, values.merge(base, _nested(settings | given))).completed()
+    made = completed(configure(cls, values.merge(base, _nested(settings | given))))
     others = targets - {"tensorboard"}
     with _sinks(on_log, others, made.out, made) as sink:
         folder = pretraining.pretrain(

@@ -22,7 +22,7 @@ from bertwright.cli.reading import RECIPES, read
 from bertwright.config import values
 from bertwright.config.run import RunConfig
 from bertwright.models.bert.config import BertRun
-from bertwright.models.catalogue import MODELS, system_of_model, trainable
+from bertwright.models.catalogue import MODELS, make_run, system_of_model, trainable
 from bertwright.models.word_vectors.config import Word2VecRun
 from bertwright.recipes import pretrain as pretraining
 from bertwright.train.state import TENSORS
@@ -257,7 +257,7 @@ def test_no_such_recipe_lists_them(ran: Ran) -> None:
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_shipped_recipe_is_a_configuration(path: Path) -> None:
     mapping = values.merge(values.read_toml(path), {"data": "d", "out": "o"})
-    assert values.from_dict(BertRun, mapping, path.name).data == "d"
+    assert make_run(BertRun, mapping, path.name).data == "d"
 
 
 def start_two(*words: str) -> subprocess.Popen[str]:

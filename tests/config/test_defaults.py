@@ -12,13 +12,13 @@ from bertwright.cli.app import make_app
 from bertwright.cli.reading import read
 from bertwright.config import values
 from bertwright.config.run import RunConfig
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import make_run, row_of, trainable
 
 NEEDED = {"data": "d", "out": "o"}
 
 
 def defaults_of(system: str) -> RunConfig:
-    return values.from_dict(trainable()[system], NEEDED)
+    return make_run(trainable()[system], NEEDED)
 
 
 def one_key_of_each_section(run: RunConfig) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def one_key_of_each_section(run: RunConfig) -> dict[str, Any]:
     for name, section in vars(run).items():
         if is_dataclass(section):
             keys = vars(section).items()
-            read_ones = (k for k, v in keys if v is not None and k not in run.fixed)
+            read_ones = (k for k, v in keys if v is not None and k not in row_of(run).fixed)
             if key := next(read_ones, None):
                 first[f"{name}.{key}"] = getattr(section, key)
     return first
@@ -38,13 +38,13 @@ def test_one_key_leaves_all_others_at_the_default(system: str) -> None:
     default = defaults_of(system)
     for key, value in values.flatten(values.to_dict(default)).items():
         given = values.merge(NEEDED, values.nested({key: value}))
-        assert values.from_dict(type(default), given) == default, key
+        assert make_run(type(default), given) == default, key
 
 
 @pytest.mark.parametrize("system", trainable())
 def test_so_does_one_of_the_command_line_and_of_a_file(system: str, tmp_path: Path) -> None:
     default = defaults_of(system)
-    model = default.default_model
+    model = row_of(default).default
     some = one_key_of_each_section(default)
     words = ["pretrain", "--data", "d", "--out", "o", "--model", model]
     options: list[str] = []
@@ -56,7 +56,7 @@ def test_so_does_one_of_the_command_line_and_of_a_file(system: str, tmp_path: Pa
             options += [f"--{section}.{name}", str(value)]
     file = tmp_path / "some.toml"
     file.write_text(values.to_toml(values.nested(some)), encoding="utf-8")
-    expected = values.from_dict(type(default), {**NEEDED, "model": model})
+    expected = make_run(type(default), {**NEEDED, "model": model})
     for more in (options, ["--config", str(file)]):
         line = [*words, *more]
         _, bound = read(make_app(words=line), line)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bertwright.config import values
+from bertwright.models.catalogue import make_run
 from bertwright.models.seq2seq.config import Seq2SeqConfig, Seq2SeqRun
 
 
@@ -17,4 +18,4 @@ def test_what_is_written_is_read(tmp_path: Path, attention: Any) -> None:
     run = Seq2SeqRun(data="d", out="o", steps=3, architecture=sizes)
     path = tmp_path / "config.toml"
     path.write_text(values.to_toml(run), encoding="utf-8")
-    assert values.from_dict(Seq2SeqRun, values.read_toml(path), str(path)) == run
+    assert make_run(Seq2SeqRun, values.read_toml(path), str(path)) == run

@@ -87,14 +87,11 @@ PRESETS = {"toy": ToyConfig()}
 class ToyRun(LanguageModelRun):
     """A run: what a language model's has, and the sizes of this one."""
 
-    presets = PRESETS
-    default_model = "toy"
-
     architecture: ToyConfig | None = None
 
 
 TOY = System(
-    row=Row(NAME, ToyConfig, ToyRun, use='generate --model {run} "A text"'),
+    row=Row(NAME, ToyConfig, ToyRun, PRESETS, "toy", use='generate --model {run} "A text"'),
     encoder=ToyLstm,
     spec=toy_spec,
     objectives={"next_token": next_token},

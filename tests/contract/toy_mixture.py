@@ -16,7 +16,7 @@ from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.system import held_out, phases
-from bertwright.models.catalogue import Row
+from bertwright.models.catalogue import NO_DROPOUT, PUBLISHED, Row
 from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.objective import Loss, Objective
@@ -69,12 +69,17 @@ PRESETS_OF_THE_MIXTURE = {"toy-mixture": MixtureConfig()}
 class MixtureRun(BertRun):
     """A run of it."""
 
-    presets = PRESETS_OF_THE_MIXTURE
-    default_model = "toy-mixture"
-
 
 MIXTURE = System(
-    row=Row("toy-mixture", MixtureConfig, MixtureRun),
+    row=Row(
+        "toy-mixture",
+        MixtureConfig,
+        MixtureRun,
+        PRESETS_OF_THE_MIXTURE,
+        "toy-mixture",
+        NO_DROPOUT,
+        PUBLISHED,
+    ),
     encoder=Bert,
     spec=bert_spec,
     objectives={"masked_lm": MaskedLM, "causal": causal},

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.config import values
 from bertwright.data import frequencies
 from bertwright.data.frequencies import log_frequencies, sample_training_tokens
 from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import open_shards
 from bertwright.data.split import split_text
-from bertwright.models.catalogue import MODELS, trainable
+from bertwright.models.catalogue import MODELS, make_run, trainable
 from bertwright.models.gpt.encoder import Gpt
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.recipes.pretrain import make_learner
@@ -34,7 +33,7 @@ def test_a_new_model_predicts_tokens_by_frequency(system: str, tmp_path: Path) -
     data = build_data(tmp_path / "data")
     run = trainable()[system]
     files = {"data": str(data), "out": str(tmp_path / "run"), "steps": 1}
-    config = values.from_dict(run, {**files, "model": MODELS[system].default, **SMALL[system]})
+    config = make_run(run, {**files, "model": MODELS[system].default, **SMALL[system]})
     shards = open_shards(data)
     learner = make_learner(config, shards)
     name = "output.bias" if system == "elmo" else "bias"
@@ -55,7 +54,7 @@ def test_counted_documents_are_drawn_by_the_generator_of_the_package(
 ) -> None:
     data = build_data(tmp_path / "data")
     run = trainable()["gpt"]
-    config = values.from_dict(run, {"data": str(data), "out": str(tmp_path / "run"), "steps": 1})
+    config = make_run(run, {"data": str(data), "out": str(tmp_path / "run"), "steps": 1})
     shards = open_shards(data)
     text, documents, _ = split_text(shards, "train", config.validation.fraction)
     first = documents[permutation(make_key("frequencies", config.seed), len(documents))[0]]
@@ -71,7 +70,7 @@ def test_a_new_gpt_predicts_tokens_by_frequency_without_an_output_bias(
 ) -> None:
     data = build_data(tmp_path / "data")
     run = trainable()[system]
-    config = values.from_dict(run, {"data": str(data), "out": str(tmp_path / "run"), "steps": 1})
+    config = make_run(run, {"data": str(data), "out": str(tmp_path / "run"), "steps": 1})
     shards = open_shards(data)
     learner = make_learner(config, shards)
     encoder = learner.encoder

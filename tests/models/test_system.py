@@ -11,7 +11,7 @@ import pytest
 from bertwright.errors import ConfigError
 from bertwright.models.awd_lstm.config import AwdLstmConfig, AwdLstmRun
 from bertwright.models.bert.config import BertConfig, BertRun
-from bertwright.models.catalogue import MODELS
+from bertwright.models.catalogue import MODELS, row_of
 from bertwright.models.elmo.config import ElmoConfig, ElmoRun
 from bertwright.models.load import load
 from bertwright.models.system import keep_architecture
@@ -40,7 +40,7 @@ def test_sizes_may_not() -> None:
 def test_without_an_architecture_it_is_that_of_the_checkpoint_with_the_settings_of_runs() -> None:
     for run, config in ((AwdLstmRun, AwdLstmConfig(weight_dropout=0.25)), (BertRun, BertConfig())):
         kept = keep_architecture(run(**PLACE, init="runs/a"), config, Path("folder"))
-        assert kept == replace(config, **run.settings)
+        assert kept == replace(config, **row_of(run).settings)
 
 
 @pytest.mark.parametrize("system", sorted(MODELS.keys() - {"model2vec"}))

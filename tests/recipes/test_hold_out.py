@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertwright.config import values
 from bertwright.config.run import StepRun
 from bertwright.data.build import build_shards
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError
 from bertwright.inference.model import load
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import make_run, trainable
 from bertwright.models.load import system_of
 from bertwright.recipes.examine import read_run_config
 from bertwright.recipes.learned import bert as held_out
@@ -53,7 +52,7 @@ def test_nothing_held_out_is_trained_on(system: str, data: Path, tmp_path: Path)
     cls = trainable()[system]
     length = {"steps": 1} if issubclass(cls, StepRun) else {"epochs": 1.0}
     keys: dict[str, Any] = {"data": str(data), "out": str(tmp_path), **length}
-    run = values.from_dict(cls, {**keys, "validation": {"fraction": 0.14}})
+    run = make_run(cls, {**keys, "validation": {"fraction": 0.14}})
     shards = open_shards(data)
     config = system_of(run).with_hold_out(run, shards)
     assert config.validation.hold_out == "ends"
@@ -68,7 +67,7 @@ def test_nothing_held_out_is_trained_on(system: str, data: Path, tmp_path: Path)
 @pytest.mark.parametrize("system", ["transformer", "memory-network"])
 def test_of_others_nothing_changes(system: str, data: Path, tmp_path: Path) -> None:
     cls = trainable()[system]
-    run = values.from_dict(cls, {"data": str(data), "out": str(tmp_path), "epochs": 1.0})
+    run = make_run(cls, {"data": str(data), "out": str(tmp_path), "epochs": 1.0})
     rule = system_of(run).with_hold_out(run, open_shards(data)).validation.hold_out
     assert rule == "documents"
 

@@ -23,6 +23,7 @@ from bertwright.data.shards import open_shards
 from bertwright.inference import model as inference
 from bertwright.models.bert import system as bert
 from bertwright.models.bert.config import BertRun, LeftToRightBertRun
+from bertwright.models.catalogue import make_run
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.pretrain import make_learner
 from tests.small_runs import config_of, newest, records, tensors, train
@@ -33,7 +34,7 @@ CPU = torch.device("cpu")
 def test_a_run_on_disk(data: Path, whole_run: Path) -> None:
     names = {place.name for place in whole_run.iterdir()}
     assert names == {"config.toml", "environment.json", "metrics.jsonl", "checkpoints", "model"}
-    saved = values.from_dict(BertRun, values.read_toml(whole_run / "config.toml"))
+    saved = make_run(BertRun, values.read_toml(whole_run / "config.toml"))
     noted = {
         "validation": {"hold_out": "documents"},
         "architecture": {"vocab_size": open_shards(data).vocab_size},
@@ -107,7 +108,7 @@ def test_a_model_reads_what_it_was_trained_on(data: Path, tmp_path: Path) -> Non
         before = str(out)
     keys = {"data": str(data), "out": str(tmp_path / "ltr"), "model": "bert-tiny-ltr"}
     more = {"steps": 1, "sequence_length": 16, "batch": {"tokens": 64}, "precision": "fp32"}
-    pretraining.pretrain(values.from_dict(LeftToRightBertRun, keys | more), said.append)
+    pretraining.pretrain(make_run(LeftToRightBertRun, keys | more), said.append)
     assert "positions 17 to 512 stay untrained" in "\n".join(said)
     assert inference.load(tmp_path / "ltr", "cpu").spec.max_length == 16
 

@@ -26,7 +26,9 @@ from bertwright.data.shards import open_shards
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError
 from bertwright.models.bert import system as bert
 from bertwright.models.bert.config import BertRun
+from bertwright.models.catalogue import make_run
 from bertwright.nn.objective import Learner
+from bertwright.recipes.configure import configure
 from bertwright.storage import model_folder
 from bertwright.train.loop import Trainer
 from bertwright.train.optim import Optimizers
@@ -272,10 +274,13 @@ def test_what_is_read_is_not_replaced(data: Path, tmp_path: Path, whole_run: Pat
 def test_init_brings_the_shape(data: Path, tmp_path: Path, whole_run: Path) -> None:
     mapping = mapping_of(data, tmp_path / "run", init=str(whole_run), steps=1)
     del mapping["architecture"]
-    with pytest.raises(ConfigError, match="--model bert-tiny"):
-        train(values.from_dict(BertRun, mapping))
+    message = "--model bert-tiny"
+    with pytest.raises(ConfigError, match=message):
+        train(make_run(BertRun, mapping))
+    with pytest.raises(ConfigError, match=message):
+        configure(BertRun, {**mapping, "architecture": {"hidden_dropout_prob": 0.1}})
     del mapping["model"]
-    train(values.from_dict(BertRun, mapping))
+    train(make_run(BertRun, mapping))
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, steps: object) -> None:

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from bertwright.checkpoint import checkpoint, find
-from bertwright.config import values
 from bertwright.config.run import EvaluatedRun, PassRun
 from bertwright.data.loading.phases import Pass, PassBudget
 from bertwright.errors import ConfigError, Interrupted
+from bertwright.models.catalogue import make_run
 from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 from tests.contract import toy
@@ -26,9 +26,6 @@ STOP_AFTER: list[int] = []
 
 @dataclass(frozen=True)
 class CountedRun(PassRun, EvaluatedRun):
-    presets = toy.PRESETS
-    default_model = "toy"
-
     epochs: float | None = 1.0
     minutes: float | None = None
     sequence_length: int = 128
@@ -61,7 +58,7 @@ def config_of(folder: Path, **over: Any) -> Any:
         build_data(data)
     made = mapping_of(data / "shards", folder / "run", model="toy", **{"steps": None, **over})
     keys = {"data", "out", "model", "epochs", "steps", "minutes", "precision", "device"}
-    return values.from_dict(CountedRun, {k: v for k, v in made.items() if k in keys and v})
+    return make_run(CountedRun, {k: v for k, v in made.items() if k in keys and v})
 
 
 def test_each_pass_is_logged_evaluated_and_saved(tmp_path: Path) -> None:

@@ -215,6 +215,10 @@ def check(
     if checkup.errors:
         return DataError.exit_code
     where = shlex.quote(str(folder))
-    length = f"--epochs {run.completed().epochs:g}" if isinstance(run, PassRun) else "--minutes 30"
+    length = (
+        f"--epochs {run.with_usual_length().epochs:g}"
+        if isinstance(run, PassRun)
+        else "--minutes 30"
+    )
     print(f"Train: bertwright pretrain --model {run.model} --data {where} {length} --out runs/NAME")
     return 0

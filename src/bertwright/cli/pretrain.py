@@ -21,6 +21,8 @@ from bertwright.console import say
 from bertwright.errors import ConfigError
 from bertwright.models.catalogue import (
     MODELS,
+    Row,
+    make_run,
     not_trained,
     row_of,
     system_name,
@@ -48,23 +50,23 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
     if system in MODELS and system not in trainable():
         raise not_trained(system)
     name = system if system in trainable() else system_of_model(model)
-    _refuse_fixed(words, name, trainable()[name])
-    return _verb(trainable()[name], model)
+    _refuse_fixed(words, MODELS[name])
+    return _verb(MODELS[name], model)
 
 
-def _refuse_fixed(words: Sequence[str], system: str, run: type[RunConfig]) -> None:
+def _refuse_fixed(words: Sequence[str], row: Row) -> None:
     """Raise ConfigError if an option is a key of `architecture` that no run of a system sets."""
     options = [word.partition("=")[0] for word in words if word.startswith("--") and word != "--"]
     for option in options:
         key = option.removeprefix("--").replace("-", "_").removeprefix("no_")
-        if not _is_option(run, key):
+        if not _is_option(row, key):
             raise ConfigError(
-                f"{option} came, but {system} does not read it: leave it out. bertwright pretrain "
-                f"--model {run.default_model} --help-all lists what it reads"
+                f"{option} came, but {row.name} does not read it: leave it out. bertwright "
+                f"pretrain --model {row.default} --help-all lists what it reads"
             )
 
 
-def _verb(run: type[RunConfig], model: str | None) -> Callable[..., None]:
+def _verb(row: Row, model: str | None) -> Callable[..., None]:
     """Return the verb `pretrain`, whose options are the keys of one system's runs, with the sizes
     of a preset as defaults.
     """
@@ -97,34 +99,35 @@ def _verb(run: type[RunConfig], model: str | None) -> Callable[..., None]:
         if os.environ.get("RANK", "0") == "0":  # only one of torchrun's processes prints
             _print_end(folder, config)
 
-    said = str(pretrain.__doc__)
+    run, said = row.run, str(pretrain.__doc__)
+    assert run is not None
     if issubclass(run, PassRun):
         lengths = "one of --steps, --minutes and --epochs"
         passes = "--epochs, passes over the data"
         both = "--epochs (passes over the data) or --minutes; with both, the shorter one holds"
         said = said.replace(lengths, both if "minutes" in values.keys_of(run) else passes)
         said = said.replace("log, checkpoint and parallel", "log and checkpoint")
-    names = f"{', '.join(run.presets)}; unset: {run.default_model}, or the size of `init`."
+    names = f"{', '.join(row.presets)}; unset: {row.default}, or the size of `init`."
     pretrain.__doc__ = f"{said.rstrip()}\n            config.model: {names}"
-    pretrain.reads = partial(_is_option, run)  # type: ignore[attr-defined]
+    pretrain.reads = partial(_is_option, row)  # type: ignore[attr-defined]
     pretrain.defaults = defaults_of(run, model)  # type: ignore[attr-defined]
-    pretrain.build = partial(_build, run)  # type: ignore[attr-defined]
+    pretrain.build = partial(_build, row, run)  # type: ignore[attr-defined]
     pretrain.words = () if model is None else ("--model", model)  # type: ignore[attr-defined]
     pretrain.models = _models()  # type: ignore[attr-defined]
     pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
     return pretrain
 
 
-def _is_option(run: type[RunConfig], key: str) -> bool:
-    """Return whether a key of a run's class is an option."""
+def _is_option(row: Row, key: str) -> bool:
+    """Return whether a key of the runs of a system is an option."""
     section, _, name = key.rpartition(".")
-    return not (section == "architecture" and name in run.fixed)
+    return not (section == "architecture" and name in row.fixed)
 
 
-def _build(run: type[RunConfig], given: dict[str, Any]) -> RunConfig:
-    """Return the configuration of a run from the keys given."""
-    if run.started_from(given) is None:
-        return values.from_dict(run, given)
+def _build(row: Row, run: type[RunConfig], given: dict[str, Any]) -> RunConfig:
+    """Return the configuration of a run of a system from the keys given."""
+    if row.started_from(given) is None:
+        return make_run(run, given)
     from bertwright.recipes.configure import configure  # which reads the model's configuration
 
     return configure(run, given)
@@ -134,14 +137,14 @@ def defaults_of(run: type[RunConfig], model: str | None) -> dict[str, Any]:
     """Return the default of each key of a system's runs that has one, with the sizes of a preset
     (or, for None, of the default).
     """
-    whole = values.from_dict(run, {"data": "", "out": "", "model": model})
+    whole = make_run(run, {"data": "", "out": "", "model": model})
     flat = values.flatten(values.to_dict(whole))
     return {key: value for key, value in flat.items() if key not in ("data", "out", "model")}
 
 
 def _models() -> str:
     """Return the sentence on how to show the help of a model, and the names of all models."""
-    names = [f"  {', '.join(run.presets)}" for run in trainable().values()]
+    names = [f"  {', '.join(row.presets)}" for row in MODELS.values() if row.presets]
     intro = (
         "The options depend on the model: bertwright pretrain --model NAME --help-all shows the "
         "sizes and keys of NAME, one of:"

@@ -7,10 +7,8 @@ Annotations are types in this file, not text, because cyclopts evaluates those t
 inherits in the subclass's file.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from bertwright.config.ranges import above, at_least, below_one, seed
 from bertwright.errors import ConfigError
@@ -167,28 +165,9 @@ class LogConfig(TensorBoardConfig):
         at_least(self, 0, "every_seconds")
 
 
-NO_DROPOUT = MappingProxyType({"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
-"""The settings of runs that see their text once or twice, and do not overfit."""
-
-
 @dataclass(frozen=True)
 class RunConfig:
     """The keys of all training runs; `StepRun` or `PassRun` adds those of its kind."""
-
-    presets: ClassVar[Mapping[str, Any]] = {}
-    """The presets that `model` may name."""
-    settings: ClassVar[Mapping[str, float]] = {}
-    """Values of `architecture` that a run has unless it sets them, whatever its preset or the
-    model that it starts from has.
-    """
-    fixed: ClassVar[tuple[str, ...]] = ("vocab_size",)
-    """Keys of `architecture` that are no options. They follow from the data, from other keys or
-    from the model that a run starts from, or are as published.
-    """
-    starts_from: ClassVar[tuple[str, ...]] = ("init",)
-    """The keys that name a model to start from, which brings its architecture."""
-    default_model: ClassVar[str] = ""
-    """The value of `model` if neither it nor `init` is given."""
 
     data: str
     """Folder of shards that `bertwright data build` wrote."""
@@ -211,65 +190,18 @@ class RunConfig:
     log: TensorBoardConfig = field(default_factory=TensorBoardConfig)
     """Where the run is logged."""
     architecture: Any = None
-    """The model's configuration: the preset with the keys that are given; unset, for a run that
-    starts from a model: that model's.
+    """The model's configuration: the preset with the keys that are given (`make_run` in
+    `models/catalogue.py`); unset, for a run that starts from a model: that model's.
     """
 
     def __post_init__(self) -> None:
         seed(self)
-        if self.model is not None and self.presets and self.model not in self.presets:
-            raise ConfigError(f"no model {self.model!r}; expected {', '.join(self.presets)}")
-        if self.sized_by is None and self.presets:
-            self.require_positions(self.new_architecture)
+        if self.sized_by is None and self.architecture is not None:
+            self.require_positions(self.architecture)
 
-    def completed(self) -> Self:
-        """Return the run with the name of its model, which is the default if neither it nor `init`
-        is given, and with the architecture of a new model.
-        """
-        run = self
-        if self.model is None and self.init is None:
-            run = replace(run, model=self.default_model)
-        return run if self.sized_by else replace(run, architecture=self.new_architecture)
-
-    @classmethod
-    def defaults_beside(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the default of `architecture`, which depends on the keys that are given.
-
-        It is the preset that `model` names. A run that starts from a model has that model's
-        architecture; if it gives keys of it, it gives all (`recipes/configure.py`).
-        """
-        if (start := cls.started_from(given)) is None:
-            return {"architecture": cls.preset(given.get("model"))}
-        keys = given.get("architecture")
-        if isinstance(keys, Mapping) and (missing := vars(cls.preset(None)).keys() - keys.keys()):
-            raise ConfigError(
-                f"architecture lacks {min(missing)}; a run that starts from {start} gives all its "
-                "keys or none"
-            )
-        return {"architecture": None}
-
-    @classmethod
-    def started_from(cls, given: Mapping[str, Any]) -> str | None:
-        """Return the path of the model that the keys of a run name to start from, or None."""
-        paths = [given.get(key) for key in cls.starts_from]
-        return next((path for path in paths if path not in (None, "none")), None)
-
-    @classmethod
-    def preset(cls, model: str | None) -> Any:
-        """Return the architecture of a new model that a preset (or, for None, the default) names.
-
-        Raises:
-            ConfigError: there is no such preset.
-        """
-        name = cls.default_model if model in (None, "none") else model
-        if name not in cls.presets:
-            raise ConfigError(f"no model {name!r}; expected {', '.join(cls.presets)}")
-        return replace(cls.presets[name], **cls.settings)
-
-    @property
-    def new_architecture(self) -> Any:
-        """The architecture of a new model, whose vocabulary is not that of the data yet."""
-        return self.preset(self.model) if self.architecture is None else self.architecture
+    def with_usual_length(self) -> Self:
+        """Return the run with the usual length of its system, if it has one and none is given."""
+        return self
 
     def sources(self) -> dict[str, str]:
         """Return the paths that the run starts from besides its data and `init`, by key. The recipe
@@ -320,7 +252,7 @@ class RunConfig:
 
     def model_config(self, vocab_size: int) -> Any:
         """Return the configuration of a new model for a vocabulary."""
-        return replace(self.new_architecture, vocab_size=vocab_size)
+        return replace(self.architecture, vocab_size=vocab_size)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from bertwright.config.ranges import OutOfRange
@@ -54,13 +55,29 @@ def plain(value: Any) -> Any:
 
 
 @typing.overload
-def from_dict(default: type[Config], mapping: Any, where: str = "", prefix: str = "") -> Config: ...
+def from_dict(
+    default: type[Config],
+    mapping: Any,
+    where: str = "",
+    prefix: str = "",
+    defaults: Mapping[str, Any] = ...,
+) -> Config: ...
 @typing.overload
-def from_dict(default: Config, mapping: Any, where: str = "", prefix: str = "") -> Config: ...
-def from_dict(default: Any, mapping: Any, where: str = "", prefix: str = "") -> Any:
+def from_dict(
+    default: Config,
+    mapping: Any,
+    where: str = "",
+    prefix: str = "",
+    defaults: Mapping[str, Any] = ...,
+) -> Config: ...
+def from_dict(
+    default: Any,
+    mapping: Any,
+    where: str = "",
+    prefix: str = "",
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
     """Return a configuration with the values of a mapping; the other keys keep their defaults.
-
-    Defaults of a class that depend on other keys are those of its `defaults_beside(mapping)`.
 
     Args:
         default: the configuration that has the default values, or a class with the defaults of its
@@ -68,6 +85,7 @@ def from_dict(default: Any, mapping: Any, where: str = "", prefix: str = "") -> 
         mapping: the values by key.
         where: the source for messages, such as a file name.
         prefix: the path of the section, before its keys.
+        defaults: default values that take the place of those of `default`.
 
     Raises:
         ConfigError: a key is unknown (the message names the nearest one), a value has the wrong
@@ -79,9 +97,7 @@ def from_dict(default: Any, mapping: Any, where: str = "", prefix: str = "") -> 
         convert(dict, mapping, prefix.rstrip("."), where)
     if unknown := next((key for key in mapping if key not in hints), None):
         raise unknown_key(prefix + unknown, keys_of(cls, prefix), where)
-    chosen = defaults_of(default)
-    if default is cls and hasattr(cls, "defaults_beside"):
-        chosen |= cls.defaults_beside(mapping)
+    chosen = {**defaults_of(default), **defaults}
     for key, item in mapping.items():
         if dataclasses.is_dataclass(section := chosen.get(key)) and isinstance(item, Mapping):
             chosen[key] = from_dict(section, item, where, f"{prefix}{key}.")

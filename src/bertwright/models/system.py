@@ -25,7 +25,7 @@ from bertwright.data.loading.phases import Pass, PassBudget, Phase
 from bertwright.data.shards import Shards
 from bertwright.data.split import Split, rule_of_new_run
 from bertwright.errors import ConfigError
-from bertwright.models.catalogue import Row
+from bertwright.models.catalogue import Row, row_of
 from bertwright.models.layout import Layout
 from bertwright.nn.batch import Batch
 from bertwright.nn.encoder import Encoder, EncoderSpec
@@ -87,12 +87,17 @@ WITHOUT_WEIGHTS = frozenset(
 def keep_architecture(run: RunConfig, config: Any, folder: Path) -> Any:
     """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
     own, with the run's values for settings without weights (`WITHOUT_WEIGHTS`, and all dropouts).
+
+    Raises:
+        ConfigError: the run names a preset, or a key of `architecture`, of another size.
     """
+    row = row_of(run)
     if run.architecture is None:
-        return replace(config, **run.settings)
+        require_preset(row, run.model, config, folder)
+        return replace(config, **row.settings)
     changed = {}
     for key, value in vars(run.architecture).items():
-        if value == getattr(config, key) or key in run.fixed:
+        if value == getattr(config, key) or key in row.fixed:
             continue
         if "dropout" not in key and key not in WITHOUT_WEIGHTS:
             raise ConfigError(
@@ -101,6 +106,34 @@ def keep_architecture(run: RunConfig, config: Any, folder: Path) -> Any:
             )
         changed[key] = value
     return replace(config, **changed)
+
+
+def require_preset(
+    row: Row, model: str | None, config: Any, folder: Path, given: Collection[str] = ()
+) -> None:
+    """Raise ConfigError if the model in a folder has other sizes than the preset that a run names,
+    but for the keys that are `given`.
+    """
+    if model is None:
+        return
+    preset = row.preset(model)
+    for key in _sizes_of(row):
+        if key not in given and getattr(preset, key) != getattr(config, key):
+            raise ConfigError(
+                f"{folder} has another architecture than --model {model}; leave it out: --init "
+                "brings the model's architecture"
+            )
+
+
+def _sizes_of(row: Row) -> list[str]:
+    """Return the keys of the architecture in which the presets differ and which shape weights."""
+    first, *others = map(vars, row.presets.values())
+    return [
+        key
+        for key, value in first.items()
+        if "dropout" not in key and key not in WITHOUT_WEIGHTS
+        if any(other[key] != value for other in others)
+    ]
 
 
 def initialize_as_published(

@@ -14,8 +14,16 @@ from bertwright.config.run import RunConfig, StepRun
 from bertwright.data.instances import Instances
 from bertwright.data.shards import Shards, read_shards_manifest
 from bertwright.errors import ConfigError, DataError
-from bertwright.models.catalogue import MODELS, row_of, system_of_model, trainable
+from bertwright.models.catalogue import (
+    MODELS,
+    completed,
+    make_run,
+    row_of,
+    system_of_model,
+    trainable,
+)
 from bertwright.models.load import system_of
+from bertwright.models.system import require_preset
 from bertwright.recipes.run_folder import is_begun, read_saved
 
 R = TypeVar("R", bound=RunConfig)
@@ -35,13 +43,14 @@ def configure(run: type[R], given: Mapping[str, Any], where: str = "") -> R:
     Raises:
         ConfigError: a key or a value is wrong.
     """
-    start, keys = run.started_from(given), given.get("architecture")
+    row, keys = row_of(run), given.get("architecture")
+    start = row.started_from(given)
     if start is None or not isinstance(keys, Mapping):
-        return values.from_dict(run, given, where)
-    if vars(run.preset(None)).keys() - keys.keys():  # a saved configuration has them all
+        return make_run(run, given, where)
+    if vars(row.preset(None)).keys() - keys.keys():  # a saved configuration has them all
         base = values.to_dict(_architecture_of(run, given, start))
         given = values.merge({"architecture": base}, given)
-    return values.from_dict(run, given, where)
+    return make_run(run, given, where)
 
 
 def _architecture_of(run: type[RunConfig], given: Mapping[str, Any], start: str) -> Any:
@@ -49,16 +58,20 @@ def _architecture_of(run: type[RunConfig], given: Mapping[str, Any], start: str)
 
     If that model is gone, it is that of the run in `out` which started from it. For a model from
     which the run cannot start, which the recipe refuses, it is that of a preset.
+
+    Raises:
+        ConfigError: the run also names a preset that has other sizes than the model.
     """
     row = row_of(run)
     try:
         opened = open_model(start)
         found = opened.config
     except DataError:
-        return _saved_architecture(run, given, start) or run.preset(None)
+        return _saved_architecture(run, given, start) or row.preset(None)
     if opened.system.row.name not in (row.name, *row.encoders):
-        return run.preset(None)
-    return replace(row.config(**asdict(found)), **run.settings)
+        return row.preset(None)
+    require_preset(row, given.get("model"), found, opened.folder, given["architecture"])
+    return replace(row.config(**asdict(found)), **row.settings)
 
 
 def _saved_architecture(run: type[RunConfig], given: Mapping[str, Any], start: str) -> Any:
@@ -99,7 +112,7 @@ def run_for(folder: Path, model: str | None, **keys: Any) -> RunConfig:
         )
     if issubclass(run, StepRun):
         keys["epochs"] = 1.0
-    return run(data=str(folder), out="", model=model, **keys)
+    return completed(run(data=str(folder), out="", model=model, **keys))
 
 
 def instances_of(config: RunConfig) -> Callable[[Shards], Instances[Any]] | None:

@@ -28,7 +28,7 @@ from bertwright.data.shards import Shards, open_shards, require_tokenizer
 from bertwright.data.split import described
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.models.catalogue import row_of
+from bertwright.models.catalogue import completed, row_of
 from bertwright.models.load import system_of, system_of_config, system_that
 from bertwright.models.system import KnownWords, PretrainedEncoder, RunSources
 from bertwright.nn.batch import Batch
@@ -88,7 +88,7 @@ def pretrain(
     keep_freed_memory()
     keep_few_kernels()
     use_own_cores()
-    config = config.completed()
+    config = completed(config)
     run = Path(config.out)
     with (
         join_ranks(config.device, _parallel(config)) as ranks,

@@ -38,6 +38,7 @@ from bertwright.config.run import EvaluatedRun, RunConfig
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, IntegrityError
 from bertwright.machine import processor
+from bertwright.models.catalogue import make_run
 from bertwright.nn.objective import Learner
 from bertwright.report.card import checkpoint_card
 from bertwright.text.scripts import is_word
@@ -206,7 +207,7 @@ def mend_latest(run: Path, folder: Path) -> None:
 
 def read_saved(run: Path, cls: type[R]) -> R:
     """Return the configuration that a run began with."""
-    return values.from_dict(cls, values.read_toml(run / CONFIG), str(run / CONFIG))
+    return make_run(cls, values.read_toml(run / CONFIG), str(run / CONFIG))
 
 
 def with_choices_of(run: Path, config: RunConfig) -> RunConfig:

@@ -9,12 +9,11 @@ import pytest
 
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
-from bertwright.config.values import from_dict
 from bertwright.errors import DataError
 from bertwright.inference.attention import maps
 from bertwright.inference.attention.measures import HeadMeasures, measure_heads
 from bertwright.inference.model import Model, load
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import make_run, trainable
 from bertwright.text.tokenizer.train import train_tokenizer
 from tests.contract.conftest import mapping
 from tests.inference.test_other_encoders import model_of
@@ -54,7 +53,7 @@ def test_a_model_without_attention_says_so(model_folder: Path) -> None:
 def test_maps_of_a_translation(system: str, tmp_path: Path) -> None:
     folder = build_pairs(tmp_path)
     values = mapping(system, folder, tmp_path / "run", steps=2)
-    train(from_dict(trainable()[system], values))
+    train(make_run(trainable()[system], values))
     model = load(tmp_path / "run", device="cpu")
     (source,), (target,) = (
         model.tokenizer.encode_bare_ids([text]) for text in ("ba be", "fu ga do")

@@ -15,7 +15,7 @@ from bertwright.config.run import OptimizerConfig
 from bertwright.data.batch import collate
 from bertwright.errors import ConfigError
 from bertwright.models.elmo.both_directions import BothDirections
-from bertwright.models.elmo.config import PRESETS, ElmoConfig, ElmoRun
+from bertwright.models.elmo.config import PRESETS, ElmoConfig
 from bertwright.models.elmo.encoder import Elmo
 from bertwright.nn.layers.characters import character_ids
 from bertwright.nn.layers.recurrent import ClippedLstm
@@ -52,7 +52,7 @@ def elmo() -> Elmo:
 @pytest.mark.parametrize(("preset", "millions"), [("elmo-small", 13.6), ("elmo", 93.6)])
 def test_sizes_are_those_of_the_published_files(preset: str, millions: float) -> None:
     with torch.device("meta"):
-        made = Elmo(ElmoRun.presets[preset])
+        made = Elmo(PRESETS[preset])
     assert sum(p.numel() for p in made.parameters()) == pytest.approx(millions * 1e6, abs=0.1e6)
 
 

@@ -14,13 +14,13 @@ import torch
 
 import bertwright
 from bertwright.cli.app import run as run_verb
-from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.data.build import build_shards
 from bertwright.data.counted_pairs import BYTES
 from bertwright.data.shards import Shards
 from bertwright.errors import ConfigError, DataError
+from bertwright.models.catalogue import make_run
 from bertwright.models.ngram.config import NgramConfig, NgramRun
 from bertwright.models.ngram.count import count_ngrams
 from bertwright.models.ngram.system import discounts, estimate
@@ -228,7 +228,7 @@ def test_add_k_equals_its_formula(shards: Shards, texts: list[list[int]], tmp_pa
 def run_of(data: Path, out: Path, **over: Any) -> NgramRun:
     made = {"data": str(data), "out": str(out), "precision": "fp32", "device": "cpu"}
     made |= {"validation": {"fraction": 0.1, "tokens": 512}, "architecture": {"order": 3}, **over}
-    return values.from_dict(NgramRun, made)
+    return make_run(NgramRun, made)
 
 
 def test_trained_scored_and_sampled_by_the_verbs(

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from bertwright.cli.app import run
-from bertwright.config import values
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.model import load
+from bertwright.models.catalogue import make_run
 from bertwright.models.seq2seq.config import Seq2SeqRun
 from tests.small_runs import WORDS, build_pairs, mapping_of, train
 
@@ -32,7 +32,7 @@ def config(data: Path, out: Path, vectors: str = "words.vec", width: int = 3) ->
     given: dict[str, Any] = mapping_of(data, out, instances=None, model="seq2seq-cove", steps=8)
     given["architecture"] = {"embedding_size": width, "hidden_size": 8, "num_hidden_layers": 1}
     given |= {"sequence_length": 32, "word_vectors": str(data.parent / vectors)}
-    return values.from_dict(Seq2SeqRun, {k: v for k, v in given.items() if v is not None})
+    return make_run(Seq2SeqRun, {k: v for k, v in given.items() if v is not None})
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import torch
 
 from bertwright.checkpoint import checkpoint
 from bertwright.cli.app import run as run_verb
-from bertwright.config import values
 from bertwright.errors import ConfigError, DataError
 from bertwright.inference.word_vectors.table import open_words
+from bertwright.models.catalogue import make_run
 from bertwright.models.word_vectors.config import FastTextRun
 from bertwright.models.word_vectors.subwords import buckets_of, word_units
 from bertwright.recipes.pretrain import pretrain
@@ -27,7 +27,7 @@ BUCKETS = 300
 def run_of(data: Path, out: Path, **over: Any) -> FastTextRun:
     given = {"data": str(data), "out": str(out), "device": "cpu", "precision": "fp32"}
     sizes = {"hidden_size": 8, "buckets": BUCKETS}
-    return values.from_dict(
+    return make_run(
         FastTextRun, {**given, "architecture": sizes, "workers": 1, "epochs": 2, **over}
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertwright.config import values
+from bertwright.models.catalogue import make_run
 from bertwright.models.word_vectors.config import GloveRun
 from bertwright.recipes.pretrain import pretrain
 from bertwright.report.read import METRICS
@@ -61,7 +61,7 @@ def test_a_run_may_end_in_the_middle_of_a_pass(
     read = []
     for epochs in (1.0, 1.25):
         out = tmp_path / str(epochs)
-        run = values.from_dict(GloveRun, {**keys, "out": str(out), "epochs": epochs})
+        run = make_run(GloveRun, {**keys, "out": str(out), "epochs": epochs})
         pretrain(run, lambda _: None)
         read.append(read_records(out / METRICS)[-1]["tokens"])
     assert read[1] == pytest.approx(1.25 * read[0], rel=0.05)

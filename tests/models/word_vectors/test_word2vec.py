@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from bertwright.checkpoint import checkpoint
-from bertwright.config import values
 from bertwright.data.build import build_shards
 from bertwright.data.shards import open_shards
 from bertwright.errors import ConfigError, DataError, MissingExtra
+from bertwright.models.catalogue import make_run
 from bertwright.models.word_vectors import corpus
 from bertwright.models.word_vectors.config import Word2VecRun
 from bertwright.models.word_vectors.corpus import (
@@ -41,7 +41,7 @@ COUNTS = np.array([0, 5, 9, 2, 4, 3, 1])
 
 def config(data: Path, out: Path, **over: Any) -> Word2VecRun:
     given = {"data": str(data), "out": str(out), "device": "cpu", "precision": "fp32", **over}
-    return values.from_dict(Word2VecRun, {"workers": 1, **given})
+    return make_run(Word2VecRun, {"workers": 1, **given})
 
 
 def predictions(text: list[int], cbow: bool) -> list[tuple[list[int], int]]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bertwright.config.ranges import MOST_WIDTH, between
-from bertwright.models.bert.config import FIXED, BertConfig, InstanceConfig, MaskedRun
 from bertwright.models.bert.config import PRESETS as BERT_PRESETS
+from bertwright.models.bert.config import BertConfig, InstanceConfig, MaskedRun
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,6 @@ class AlbertInstanceConfig(InstanceConfig):
 @dataclass(frozen=True)
 class AlbertRun(MaskedRun):
     """A run of an ALBERT: BERT's, with sentence-order prediction."""
-
-    presets = PRESETS
-    default_model = "albert-mini"
-    fixed = (*FIXED, "type_vocab_size", "pooler")
 
     instances: AlbertInstanceConfig = field(default_factory=AlbertInstanceConfig)
     """What a training sequence is made of."""

@@ -93,9 +93,6 @@ once.
 class AwdLstmRun(LanguageModelRun):
     """A run of an AWD-LSTM."""
 
-    presets = PRESETS
-    default_model = "awd-lstm-small"
-
     optimizer: OptimizerConfig = field(default_factory=partial(OptimizerConfig, learning_rate=5e-3))
     """The optimizer, with a higher learning rate for LSTMs."""
     architecture: AwdLstmConfig | None = None

@@ -6,7 +6,6 @@ not text, because cyclopts evaluates those that a subclass inherits in the subcl
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -21,7 +20,7 @@ from bertwright.config.ranges import (
     fraction,
     transformer,
 )
-from bertwright.config.run import NO_DROPOUT, StepRun
+from bertwright.config.run import StepRun
 from bertwright.errors import ConfigError
 
 
@@ -127,12 +126,6 @@ PRESETS = {
     "bert-large": _preset(24, 1024, 16),
 }
 """The published sizes by name."""
-
-
-FIXED: tuple[str, ...] = ("vocab_size", "initializer_range", "layer_norm_eps")
-"""The fields that are no options of a run; see `RunConfig.fixed`."""
-SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-"""The fields in which presets differ."""
 
 
 @dataclass(frozen=True)
@@ -241,8 +234,6 @@ class MaskingConfig:
 class MaskedRun(StepRun):
     """A run of a model of BERT's family, on masked text."""
 
-    fixed = FIXED
-
     instances: InstanceConfig = field(default_factory=InstanceConfig)
     """What a training sequence is made of."""
     long_phase: LongPhaseConfig = field(default_factory=LongPhaseConfig)
@@ -269,11 +260,6 @@ class MaskedRun(StepRun):
 class BertRun(MaskedRun):
     """The configuration of a pre-training run of BERT."""
 
-    presets: ClassVar[Mapping[str, BertConfig]] = PRESETS
-    """The sizes that `model` may name."""
-    default_model = "bert-mini"
-    settings = NO_DROPOUT
-
     start: InitializationConfig = field(default_factory=InitializationConfig)
     """How weights are initialized."""
 
@@ -288,11 +274,6 @@ LEFT_TO_RIGHT_PRESETS = {
 @dataclass(frozen=True)
 class LeftToRightBertRun(LanguageModelRun):
     """A run of a left-to-right BERT."""
-
-    presets = LEFT_TO_RIGHT_PRESETS
-    default_model = "bert-mini-ltr"
-    settings = NO_DROPOUT
-    fixed = FIXED
 
     start: InitializationConfig = field(default_factory=InitializationConfig)
     """How weights are initialized."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from bertwright.data.loading.phases import Phase
@@ -16,7 +15,6 @@ from bertwright.data.shards import Shards
 from bertwright.data.split import Split
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import (
-    SIZES,
     BertConfig,
     MaskedRun,
     MaskingConfig,
@@ -30,7 +28,7 @@ from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.models.bert.tensorflow import TensorFlowLayout
 from bertwright.models.catalogue import MODELS
 from bertwright.models.language_models import token_streams
-from bertwright.models.system import RunSources, System, keep_architecture, model_of_the_run
+from bertwright.models.system import RunSources, System, model_of_the_run
 from bertwright.nn.encoder import Encoder
 from bertwright.nn.outputs.next_token import next_token
 
@@ -77,20 +75,6 @@ def held_out(config: MaskedRun, shards: Shards, split: Split, seed: int) -> Mask
     )
 
 
-def continued(config: MaskedRun, found: BertConfig, folder: Path) -> BertConfig:
-    """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
-    own, with the run's dropout.
-    """
-    kept: BertConfig = keep_architecture(config, found, folder)
-    wanted = config.new_architecture
-    if config.model and any(getattr(wanted, name) != getattr(found, name) for name in SIZES):
-        raise ConfigError(
-            f"{folder} has another architecture than --model {config.model}; leave it out: --init "
-            "brings the model's architecture"
-        )
-    return kept
-
-
 def without_unread_pooler(run: MaskedRun, shards: Shards, sources: RunSources) -> Any:
     """Return the configuration of a new model, which has a pooler if an objective reads it."""
     pooler = "next_sentence" in objectives(run)
@@ -119,7 +103,6 @@ BERT = System(
     trained_with=objectives,
     instances=held_out,
     phases=phases,
-    continued=continued,
     initialize=initialize_from_data,
 )
 LEFT_TO_RIGHT_BERT = System(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from types import MappingProxyType
 from typing import Any
 
 from bertwright.config.ranges import (
@@ -14,7 +13,7 @@ from bertwright.config.ranges import (
 from bertwright.config.run import ScheduleConfig
 from bertwright.config.translation import TranslationRun, inverse_sqrt
 from bertwright.errors import ConfigError
-from bertwright.models.bert.config import FIXED, PRESETS, BertConfig
+from bertwright.models.bert.config import PRESETS, BertConfig
 from bertwright.models.transformer.config import TransformerConfig
 
 
@@ -52,12 +51,6 @@ class Bert2RndRun(TranslationRun):
     """A run of a translation model whose encoder is a BERT. A run that names none has the sizes of
     bert-mini.
     """
-
-    presets = BERT2RND_PRESETS
-    default_model = "bert2rnd"
-    settings = MappingProxyType({"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.0})
-    fixed = (*FIXED, "type_vocab_size", "pooler", "hidden_act")
-    starts_from = ("init", "encoder")
 
     encoder: str | None = None
     """Pre-trained BERT that the encoder starts from: a run, a checkpoint or a Hugging Face folder.

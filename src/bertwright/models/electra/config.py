@@ -11,10 +11,8 @@ from functools import partial
 from typing import ClassVar
 
 from bertwright.config.ranges import MOST_WIDTH, between
-from bertwright.config.run import NO_DROPOUT
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import (
-    FIXED,
     BertConfig,
     MaskedRun,
     MaskingConfig,
@@ -84,11 +82,6 @@ PRESETS = {
 class ElectraRun(MaskedRun):
     """A run of an ELECTRA, by replaced-token detection."""
 
-    presets = PRESETS
-    default_model = "electra-mini"
-    settings = NO_DROPOUT
-    fixed = (*FIXED, "type_vocab_size", "pooler")
-
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""
     masking: MaskingConfig = field(
@@ -100,5 +93,6 @@ class ElectraRun(MaskedRun):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.sized_by is None and self.new_architecture.generator_hidden_size == 0:
+        new = self.architecture if self.sized_by is None else None
+        if new is not None and new.generator_hidden_size == 0:
             raise ConfigError("architecture.generator_hidden_size is 0; expected 1 or more")

@@ -110,16 +110,16 @@ PRESETS = {
 """`elmo` and `elmo-small` have the sizes of the published files with these names."""
 
 
+FIXED = (
+    *("vocab_size", "max_characters_per_token", "character_size", "filters", "n_highway"),
+    *("activation", "use_skip_connections"),
+)
+"""The keys of the architecture that are no options of a run."""
+
+
 @dataclass(frozen=True)
 class ElmoRun(LanguageModelRun):
     """The keys of a run that trains both language models of an ELMo: forward and backward."""
-
-    presets = PRESETS
-    default_model = "elmo-mini"
-    fixed = (
-        *("vocab_size", "max_characters_per_token", "character_size", "filters", "n_highway"),
-        *("activation", "use_skip_connections"),
-    )
 
     architecture: ElmoConfig | None = None
     """The model\'s configuration; unset: that of the preset or of `init`."""

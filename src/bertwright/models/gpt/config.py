@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from bertwright.config.language_models import LanguageModelRun
 from bertwright.config.ranges import transformer
-from bertwright.config.run import NO_DROPOUT
 
 
 @dataclass(frozen=True)
@@ -71,14 +70,12 @@ def _sizes(kind: type[GptConfig], name: str) -> dict[str, Any]:
     }
 
 
+GPT_PRESETS, GPT2_PRESETS = _sizes(GptConfig, "gpt"), _sizes(Gpt2Config, "gpt2")
+
+
 @dataclass(frozen=True)
 class GptRun(LanguageModelRun):
     """A run of a GPT. The preset `gpt` is the published model."""
-
-    presets = _sizes(GptConfig, "gpt")
-    default_model = "gpt-mini"
-    settings = NO_DROPOUT
-    fixed = ("vocab_size", "initializer_range", "layer_norm_eps")
 
     sequence_length: int = 512
     """Maximum tokens of a window, including the begin and end tokens. Positions beyond it stay
@@ -97,11 +94,6 @@ class GptRun(LanguageModelRun):
 @dataclass(frozen=True)
 class Gpt2Run(LanguageModelRun):
     """A run of a GPT-2. The preset `gpt2` is the smallest published model."""
-
-    presets = _sizes(Gpt2Config, "gpt2")
-    default_model = "gpt2-mini"
-    settings = NO_DROPOUT
-    fixed = ("vocab_size", "initializer_range", "layer_norm_eps")
 
     sequence_length: int = 1024
     """Maximum tokens of a window, including the begin and end tokens. Positions beyond it stay

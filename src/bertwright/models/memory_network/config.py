@@ -38,9 +38,6 @@ PRESETS = {"memory-network": MemoryNetworkConfig()}
 class MemoryNetworkRun(StepRun):
     """The keys of a run of a memory network. Its data are stories."""
 
-    presets = PRESETS
-    default_model = "memory-network"
-
     longest_story: int = 1024
     """Maximum number of tokens of a story."""
     architecture: MemoryNetworkConfig | None = None

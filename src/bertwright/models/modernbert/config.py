@@ -14,7 +14,6 @@ from typing import Literal
 from bertwright.config.ranges import MOST_LAYERS, MOST_TOKENS, above, between
 from bertwright.errors import ConfigError
 from bertwright.models.bert.config import (
-    FIXED,
     BertConfig,
     MaskedRun,
     MaskingConfig,
@@ -109,10 +108,6 @@ weights in their layers, with the proportions of base: deeper, with narrower fee
 @dataclass(frozen=True)
 class ModernBertRun(MaskedRun):
     """A run of a ModernBERT: BERT's, by masked LM alone."""
-
-    presets = PRESETS
-    default_model = "modernbert-mini"
-    fixed = (*FIXED, "type_vocab_size", "pooler", "hidden_act", "classifier_pooling")
 
     start: TokenInitializationConfig = field(default_factory=TokenInitializationConfig)
     """How token vectors and the output bias are initialized."""

@@ -45,10 +45,6 @@ PRESETS = {"ngram": NgramConfig()}
 class NgramRun(PassRun, EvaluatedRun):
     """A run of an n-gram model, which counts the text once."""
 
-    presets = PRESETS
-    default_model = "ngram"
-    fixed = ("vocab_size", "ngrams")
-
     epochs: float = 1.0
     """Number of passes over the text: always one, in which it is counted."""
     smoothing: Literal["kneser-ney", "add-k"] = "kneser-ney"

@@ -43,9 +43,6 @@ PRESETS = {"nnlm-small": NnlmConfig(), "nnlm-base": NnlmConfig(hidden_size=256)}
 class NnlmRun(LanguageModelRun):
     """A run of an NNLM."""
 
-    presets = PRESETS
-    default_model = "nnlm-small"
-
     optimizer: OptimizerConfig = field(default_factory=partial(OptimizerConfig, learning_rate=2e-2))
     """The optimizer, with a higher learning rate for a network of one layer."""
     architecture: NnlmConfig | None = None

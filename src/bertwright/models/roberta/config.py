@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from bertwright.config.ranges import between
-from bertwright.models.bert.config import FIXED, BertConfig, BertRun, SingleTextConfig
 from bertwright.models.bert.config import PRESETS as BERT_PRESETS
+from bertwright.models.bert.config import BertConfig, BertRun, SingleTextConfig
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,6 @@ PRESETS = {
 @dataclass(frozen=True)
 class RobertaRun(BertRun):
     """A run of a RoBERTa: BERT's, by masked LM alone."""
-
-    presets = PRESETS
-    default_model = "roberta-mini"
-    fixed = (*FIXED, "type_vocab_size", "pooler", "first_position")
 
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""

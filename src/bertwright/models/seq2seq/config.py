@@ -64,10 +64,6 @@ PRESETS = {
 class Seq2SeqRun(TranslationRun):
     """The keys of a run of sequence to sequence with attention."""
 
-    presets = PRESETS
-    default_model = "seq2seq-small"
-    fixed = ("vocab_size", "fixed_source")
-
     word_vectors: str | None = None
     """Run or file of word vectors to use for the words of the source; they are not trained (CoVe).
     The data needs a vocabulary of words.

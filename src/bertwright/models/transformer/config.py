@@ -78,10 +78,6 @@ about ten thousand pairs.
 class TransformerRun(TranslationRun):
     """A run of the encoder-decoder Transformer."""
 
-    presets = PRESETS
-    default_model = "transformer-small"
-    fixed = ("vocab_size", "layer_norm_eps")
-
     schedule: ScheduleConfig = field(default_factory=inverse_sqrt)
     """The learning rate over time."""
     architecture: TransformerConfig | None = None

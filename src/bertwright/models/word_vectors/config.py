@@ -123,11 +123,10 @@ class WordVectorsRun(PassRun):
     def most_minutes(self) -> float | None:
         return self.minutes
 
-    def completed(self) -> Self:
-        run = super().completed()
-        if run.epochs is run.minutes is None:
-            return replace(run, epochs=self.usual_epochs)
-        return run
+    def with_usual_length(self) -> Self:
+        if self.epochs is self.minutes is None:
+            return replace(self, epochs=self.usual_epochs)
+        return self
 
 
 WORD2VEC_PRESETS: Mapping[str, Word2VecConfig] = {
@@ -140,10 +139,6 @@ WORD2VEC_PRESETS: Mapping[str, Word2VecConfig] = {
 @dataclass(frozen=True)
 class Word2VecRun(WordVectorsRun):
     """A run of word2vec."""
-
-    presets = WORD2VEC_PRESETS
-    default_model = "word2vec-skip-gram"
-    fixed = ("vocab_size", "algorithm")
 
     negative: int = 5
     """Number of sampled words per predicted word. A word is drawn in proportion to its count to the
@@ -177,9 +172,6 @@ FASTTEXT_PRESETS = {
 class FastTextRun(Word2VecRun):
     """A run of fastText."""
 
-    presets = FASTTEXT_PRESETS
-    default_model = "fasttext-skip-gram"
-
     subsample: float = 1e-4
     """Subsampling threshold: occurrences of words whose fraction of the text is above it are left
     out at random; 0: none.
@@ -190,7 +182,7 @@ class FastTextRun(Word2VecRun):
     """The model\'s configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
-        if self.new_architecture.max_n == 0:
+        if self.architecture is not None and self.architecture.max_n == 0:
             raise ConfigError(
                 "architecture.max_n is 0, and fastText without n-grams is word2vec: train it by "
                 "--model word2vec-skip-gram"
@@ -206,8 +198,6 @@ GLOVE_PRESETS = {"glove": GloveConfig()}
 class GloveRun(WordVectorsRun):
     """A run of GloVe."""
 
-    presets = GLOVE_PRESETS
-    default_model = "glove"
     usual_epochs = 15.0
 
     window: int = 10

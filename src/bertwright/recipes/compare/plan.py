@@ -13,7 +13,7 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.errors import ConfigError, MissingExtra
 from bertwright.inference.word_vectors.evaluate import read_word_test
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import make_run, trainable
 from bertwright.models.load import load
 from bertwright.recipes.compare.fit import Baselines, Fit
 from bertwright.recipes.compare.measure import MEASUREMENTS
@@ -209,7 +209,7 @@ def _bytes(rung: Rung, config: CompareConfig) -> int:
     if rung.data.startswith("wordpiece"):
         size = config.vocab_size
     keys = values.merge(rung.settings, {"data": "", "out": "", "model": rung.model})
-    run = values.from_dict(trainable()[rung.system], keys)
+    run = make_run(trainable()[rung.system], keys)
     system = load(rung.system)
     with torch.device("meta"):
         learner = system.make_learner(run.model_config(size), system.heads(run))
