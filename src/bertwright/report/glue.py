@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bertwright.report.numbers import spread, title
+from bertwright.report.sentences import sentence
 
 _BASELINES = {"majority": ("majority", "mean"), "TF-IDF": ("tfidf", "tfidf_ridge")}
 """The columns of baselines: the most frequent class (or the mean), and a TF-IDF model."""
@@ -55,11 +56,12 @@ def notes(task: Mapping[str, Any]) -> str:
 
 def averages(whole: Mapping[str, Any]) -> str:
     """Return a sentence with the averages over tasks, and the number of tasks that they include."""
-    number = len(whole["tasks"])
-    sentence = f"GLUE average over {number} of 9 tasks: {100 * whole['average']:.1f}"
-    without = whole["average_without_wnli"]
-    if "WNLI" in whole["tasks"] and without is not None:
-        sentence += f" ({100 * without:.1f} without WNLI)"
-    if "MNLI" in whole["tasks"]:
-        sentence += "; of MNLI the matched genres count"
-    return f"{sentence}. Figures are of the dev sets, not of the test sets."
+    tasks = whole["tasks"]
+    return sentence(
+        "glue",
+        "averages",
+        tasks=len(tasks),
+        average=whole["average"],
+        without_wnli=whole["average_without_wnli"] if "WNLI" in tasks else None,
+        has_mnli="MNLI" in tasks,
+    )

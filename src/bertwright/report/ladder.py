@@ -16,6 +16,7 @@ from bertwright.report.numbers import is_fraction, title
 from bertwright.report.pages import render, write_page
 from bertwright.report.plots import Series, chart
 from bertwright.report.rows import WAYS, Results, Row, read_results
+from bertwright.report.sentences import sentence
 
 MOST_CURVES = 4
 """The maximum number of lines in the chart by number of labels. The best ones are drawn; the tables
@@ -96,8 +97,8 @@ def picture(results: Results) -> Markup:
         for name, mean in results.baselines().items()
     ]
     heading = f"{_metric(task)} on {task['evaluated_on']}, with 95% intervals"
-    if any(not dot.is_result for row in rows for dot in row.dots):
-        heading += "; hatched: one class for all"
+    doubts = dict.fromkeys(dot.doubt for row in rows for dot in row.dots if dot.doubt)
+    heading += "".join(f"; hatched: {doubt}" for doubt in doubts)
     return ladder_plot(heading, rows, levels, is_fraction(task["metric"]))
 
 
@@ -106,8 +107,9 @@ def _dots(results: Results, system: str, way: str) -> list[Dot]:
     mean = results.of_task(system, way)
     if mean is not None:
         return [Dot(WAYS[way], way, mean.value, mean.low, mean.high)]
+    doubt = sentence("words", "one_class", kind=results.facts["task"]["kind"])
     fallen = results.of_one_class(system, way)
-    return [Dot(WAYS[way], way, fallen[0].value or 0.0, is_result=False)] if fallen else []
+    return [Dot(WAYS[way], way, fallen[0].value or 0.0, doubt=doubt)] if fallen else []
 
 
 def _metric(task: Mapping[str, Any]) -> str:

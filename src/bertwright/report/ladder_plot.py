@@ -28,12 +28,12 @@ class Dot:
     value: float
     low: float | None = None
     high: float | None = None
-    is_result: bool = True
-    """False: the fit predicts one class for all examples, so its mark is hatched."""
+    doubt: str = ""
+    """Why it is no result, so that its mark is hatched; empty: it is one."""
 
     def shown(self, value: str) -> str:
-        """Return the value, or that it is no result."""
-        return value if self.is_result else f"one class for all ({value}), which is no result"
+        """Return the value, with why it is no result."""
+        return f"{self.doubt} ({value})" if self.doubt else value
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ def ladder_plot(title: str, rows: Sequence[Row], levels: Sequence[Level], percen
             if dot.low is not None and dot.high is not None:
                 shown += f", {show(dot.low)} to {show(dot.high)}"
                 parts.append(path(f"line {dot.style}", f"M{x(dot.low):.1f} {y}H{x(dot.high):.1f}"))
-            if dot.is_result:
-                parts.append(mark(dot.style, x(dot.value), y, shown, radius=4))
-            else:
+            if dot.doubt:
                 parts += _hatched(dot.style, x(dot.value), y, shown)
+            else:
+                parts.append(mark(dot.style, x(dot.value), y, shown, radius=4))
     legend = {dot.name: dot.style for row in rows for dot in row.dots}
     legend |= {level.name: level.style for level in levels}
     words = "; ".join(

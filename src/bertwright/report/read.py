@@ -9,6 +9,7 @@ while a page is made is a bug.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +51,7 @@ class RunFiles:
         """The name of the run: that of its folder, for a quickstart that of the folder that
         contains `run`, and in a comparison that of the system.
         """
-        folder = self.folder.resolve()
+        folder = Path(os.path.abspath(self.folder))
         if folder.name == "run":
             return folder.parent.name
         for depth, system in (2, folder.parent), (3, folder.parent.parent):
