@@ -327,7 +327,8 @@ def their_generation(device: Device, beams: int, ours: dict[str, Any]) -> dict[s
 
 def serving(device: Device, folder: Path) -> dict[str, Any]:
     """What the server calls, without a network: full batches, and a text alone."""
-    from bertwright.serve.engine.engine import RequestItem, load_engine
+    from bertwright.serve.engine.engine import RequestItem
+    from bertwright.serve.engine.loading import load_engine
     from bertwright.serve.engine.outputs import Vectors
 
     precision = "bf16" if _has(device, "bf16") else "fp32"

@@ -108,7 +108,7 @@ INSIDE = {
         {"process"},
     ),
     "serve.engine": (
-        {"batching"},
+        {"batching", "folder"},
         {"generation"},
         {"engine"},
         {"outputs"},

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bertwright.models.bert.config import BertRun
 from bertwright.models.gpt.config import GptRun
 from bertwright.report.card import card, checkpoint_card, quoted
-from bertwright.serve.engine.engine import examples_of
+from bertwright.serve.engine.folder import examples_of
 from tests.raising import assert_names
 from tests.report.finetuned_runs import (
     KINDS,

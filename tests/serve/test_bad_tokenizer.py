@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 from bertwright.errors import DataError
 from bertwright.serve import calls
-from bertwright.serve.engine.engine import load_engine
+from bertwright.serve.engine.loading import load_engine
 from bertwright.serve.service import MOST_APART, Service
 from bertwright.text.tokenizer import apart
 from tests.serve.test_working_together import with_server

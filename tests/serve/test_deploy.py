@@ -21,7 +21,7 @@ from bertwright.config.serve import ServeConfig
 from bertwright.errors import BertwrightError
 from bertwright.serve.app import make_app
 from bertwright.serve.calls import REPLIES
-from bertwright.serve.engine.engine import load_engine
+from bertwright.serve.engine.loading import load_engine
 from tests.house.source import ROOT
 
 UNIT, IMAGE, MANIFEST = (

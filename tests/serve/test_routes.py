@@ -17,7 +17,7 @@ from bertwright.checkpoint.opened import open_model
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import Model
 from bertwright.inference.vectors.compare import cosines
-from bertwright.serve.engine.engine import weights_digest
+from bertwright.serve.engine.folder import weights_digest
 from bertwright.serve.routes.vectors import store
 
 TEXTS = ["a b c", "the d.", "e"]

@@ -21,7 +21,7 @@ from bertwright.errors import DataError
 from bertwright.inference.model import load
 from bertwright.inference.vectors.compare import FUNCTIONS
 from bertwright.serve.app import make_app
-from bertwright.serve.engine.engine import load_engine
+from bertwright.serve.engine.loading import load_engine
 from tests.serve.conftest import until_ready, write_model
 
 TEXTS = ["a b", "c the d e f g h i j k l m n", "z"]

@@ -24,10 +24,10 @@ from bertwright.inference.model import load
 from bertwright.nn.products import has_bfloat16
 from bertwright.serve import calls
 from bertwright.serve.app import make_app
-from bertwright.serve.engine import engine as engine_file
 from bertwright.serve.engine import loading
 from bertwright.serve.engine.batching import FAILURES
-from bertwright.serve.engine.engine import Engine, load_engine
+from bertwright.serve.engine.engine import Engine
+from bertwright.serve.engine.loading import load_engine
 from bertwright.serve.service import Service
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -258,7 +258,7 @@ def test_large_replies_that_nobody_takes_are_bounded(
 def test_a_model_that_changes_while_it_is_loaded_is_not_served(
     full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, real = tmp_path / "model", engine_file.load
+    folder, real = tmp_path / "model", loading.load
     for name in ("model.safetensors", "tokenizer.json"):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(full, folder)
@@ -270,7 +270,7 @@ def test_a_model_that_changes_while_it_is_loaded_is_not_served(
             (tmp_path / "new").replace(path)
             return found
 
-        monkeypatch.setattr(engine_file, "load", replaced)
+        monkeypatch.setattr(loading, "load", replaced)
         with pytest.raises(BertwrightError, match="was changed while it was loaded"):
             load_engine("m", str(folder), "cpu")
         monkeypatch.undo()

@@ -19,17 +19,11 @@ import uvicorn
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
-from bertwright.serve.engine.engine import check_folder
+from bertwright.serve.engine.folder import check_folder
 from bertwright.serve.http.connection import bounded
 from bertwright.serve.service import Service
 
 Announce = Callable[[str], None]
-SWITCH_SECONDS = 0.001
-"""Seconds after which a Python thread lets another run.
-
-With Python's default of 0.005, the device was idle for 5 milliseconds after each batch, while the
-event loop made replies; with this value it is idle for 2.
-"""
 
 log = logging.getLogger("bertwright.serve")
 
@@ -43,7 +37,6 @@ def serve(config: ServeConfig, announce: Announce = lambda line: None) -> int:
         BertwrightError: a model cannot be loaded.
     """
     log_json()
-    sys.setswitchinterval(SWITCH_SECONDS)
     app = make_app(config)
     service = app.service
     for folder in service.folders.values():

@@ -25,7 +25,8 @@ from bertwright.config.hub import could_be_id, id_of
 from bertwright.errors import ConfigError, DataError, MissingExtra
 from bertwright.inference.model import load
 from bertwright.inference.word_vectors.table import open_words
-from bertwright.serve.engine.engine import check_folder, load_engine
+from bertwright.serve.engine.folder import check_folder
+from bertwright.serve.engine.loading import load_engine
 from bertwright.text.tokenizer.tokenizer import load_tokenizer, make_tokenizer
 from tests import small_bert
 

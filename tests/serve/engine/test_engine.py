@@ -17,9 +17,9 @@ from bertwright.inference.backends.packed import PackedBackend
 from bertwright.inference.fill import find_blanks
 from bertwright.inference.next_sentence import make_pair
 from bertwright.nn.products import rows_for
-from bertwright.serve.engine.engine import Engine, RequestItem, load_engine
+from bertwright.serve.engine.engine import Engine, RequestItem
 from bertwright.serve.engine.items import items_of, task_items, tokenize_texts
-from bertwright.serve.engine.loading import run_batch, side_by_side
+from bertwright.serve.engine.loading import load_engine, run_batch, side_by_side
 from bertwright.serve.engine.outputs import Attention, Fill, NextSentences, Tokens, Vectors
 
 TEXTS = ["a b", "c the d e f", "z"]

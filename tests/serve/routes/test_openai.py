@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from bertwright.atomic import write_manifest
 from bertwright.checkpoint.sentence_transformers.folder import EmbeddingDefaults, write_defaults
 from bertwright.nn.products import has_bfloat16
-from bertwright.serve.engine.engine import examples_of
+from bertwright.serve.engine.folder import examples_of
 from tests.serve.conftest import TASKS, swap
 from tests.small_bert import VOCABULARY
 

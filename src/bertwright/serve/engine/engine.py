@@ -9,14 +9,9 @@ Letters: N tokens of a batch, H hidden, L layers.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -29,30 +24,24 @@ import torch
 from torch import Tensor
 
 from bertwright.arrays import Float32s
-from bertwright.checkpoint.checkpoint import CARD, plan
-from bertwright.checkpoint.find import CHECKPOINTS, look_up_place
-from bertwright.checkpoint.opened import Opened
-from bertwright.checkpoint.sentence_transformers.dense import DenseLayer
-from bertwright.checkpoint.sentence_transformers.folder import folders_of
-from bertwright.checkpoint.task_heads import HEADS
-from bertwright.config.hub import PREFIX
-from bertwright.config.vectors import VectorConfig, VectorPrecision
-from bertwright.errors import BertwrightError, ConfigError, DataError
+from bertwright.checkpoint.find import CHECKPOINTS
+from bertwright.config.vectors import VectorConfig
+from bertwright.errors import BertwrightError, ConfigError
 from bertwright.inference.backends.exported import ExportedEncoder
 from bertwright.inference.backends.packed import PackedBackend
 from bertwright.inference.backends.plain import Backend, PlainBackend
 from bertwright.inference.encode import Positions
 from bertwright.inference.generate import generates
-from bertwright.inference.model import Model, load
+from bertwright.inference.model import Model
 from bertwright.inference.translation.translate import translates
 from bertwright.inference.vectors.embed import Embedder, reads_words
 from bertwright.nn.encoder import HasAttentionMaps
 from bertwright.nn.finite import NotFinite
 from bertwright.nn.sequences import Sequences
 from bertwright.serve.engine.batching import Batcher
+from bertwright.serve.engine.folder import examples_of, weights_digest
 from bertwright.serve.engine.generation.flight import TOKENS, Flight
 from bertwright.serve.engine.generation.way import Way
-from bertwright.storage.model_folder import WEIGHTS
 from bertwright.tasks.catalogue import kinds_that
 
 CONTINUATION = "continuation"
@@ -325,112 +314,3 @@ class Engine:
         if not wrong <= allowed:
             differ = f"they differ by {wrong:.1e}, {allowed:.0e} is allowed; not served"
             raise BertwrightError(f"{self.folder}: vectors are not the plain model's: {differ}")
-
-
-def examples_of(folder: Path) -> list[str]:
-    """Return the texts of `widget` in the card of a model, as the hub shows them:
-    https://huggingface.co/docs/hub/models-widgets."""
-    head = ""
-    with suppress(OSError), (folder / CARD).open(encoding="utf-8", errors="replace") as file:
-        head = file.read(1 << 14)
-    front = re.match(r"---\n(.*?)\n---", head, re.DOTALL)
-    widget = re.search(r"^widget:\n((?:[- ].*\n?)*)", front[1] if front else "", re.MULTILINE)
-    found = re.findall(r"^[- ]+text: (.+)", widget[1] if widget else "", re.MULTILINE)
-    return [_unquoted(text)[:1000] for text in found[:8]]
-
-
-def _unquoted(text: str) -> str:
-    """Return a YAML string without its quotes; escapes in double quotes are those of JSON."""
-    with suppress(ValueError):
-        return str(json.loads(text)) if text.startswith('"') else text.strip("'")
-    return text
-
-
-@contextmanager
-def readable(folder: str) -> Iterator[None]:
-    """Turn a permission error into one that says which folder the user may not read."""
-    try:
-        yield
-    except PermissionError as error:
-        raise DataError(
-            f"{error.filename or folder} cannot be read: {error.strerror}; let the server's user, "
-            f"number {os.geteuid()}, read the folder {folder} and all that is in it"
-        ) from error
-
-
-def check_folder(folder: str) -> None:
-    """Check that the tensors of a model fit its configuration, before the server starts. An id of
-    the hub is not checked, as it may have to be fetched first.
-
-    Raises:
-        BertwrightError: it cannot be served.
-    """
-    if not folder.startswith(PREFIX):
-        with readable(folder):
-            opened = Opened(look_up_place(folder))
-            plan(opened)
-            _ = opened.tokenizer
-
-
-def load_engine(
-    name: str,
-    folder: str,
-    device: str | None = None,
-    precision: VectorPrecision = "fp32",
-    exported: str | None = None,
-) -> Engine:
-    """Load a model, check its vectors, and return it.
-
-    Raises:
-        BertwrightError: it cannot be read, or its numbers are wrong.
-    """
-    with readable(folder):
-        opened = Opened(look_up_place(folder))  # `latest` may be another checkpoint later
-        before = _stamps(opened)
-        model = load(opened, device, exported=exported)
-        engine = Engine(name, folder, model)
-        engine.damages = dict(opened.place.damages)
-        # compared up to the top, as every layer is served
-        own = engine.default
-        compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
-        if isinstance(model.runner.encoder, ExportedEncoder):
-            engine.precision = "int8" if model.runner.encoder.exported.int8 else "fp32"
-        elif model.spec.has_vectors:
-            chosen = model.embedder(compared, precision=precision).backend
-            if isinstance(chosen, (PackedBackend, PlainBackend)):
-                chosen.batch_tokens = WHOLE
-            engine.backend = chosen
-            engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
-        if _stamps(opened) != before:
-            changed = f"{folder} was changed while it was loaded"
-            raise BertwrightError(f"{changed}; load it once it is whole")
-        if model.spec.has_vectors:
-            engine.self_check()
-        return engine
-
-
-def weights_digest(opened: Opened, dense: Sequence[DenseLayer] = ()) -> str:
-    """Return the SHA-256 of the weights of a model: of its one file, or of the names and digests of
-    several files."""
-    files = _weights(opened, dense)
-    if len(files) == 1:
-        return opened.sha256(files[0])
-    names = [path.relative_to(opened.folder).as_posix() for path in files]
-    lines = [f"{opened.sha256(path)}  {name}\n" for path, name in zip(files, names, strict=True)]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _weights(opened: Opened, dense: Sequence[DenseLayer] = ()) -> list[Path]:
-    """Return the files of the weights of a model: of the encoder, heads and dense layers."""
-    heads = opened.folder / HEADS
-    more = [heads] if heads.is_file() else []
-    files = sorted([*opened.weight_files, *more])
-    return files + [x.dense.folder / WEIGHTS for x in dense]
-
-
-def _stamps(opened: Opened) -> set[tuple[Path, int, int, int]]:
-    """Return values that change if a file that a model is read from is written or replaced."""
-    beside = [path for folder in folders_of(opened.folder) for path in folder.iterdir()]
-    read = [path for path in beside if path.suffix in (".json", ".txt", ".safetensors")]
-    files = {path: path.stat() for path in {*_weights(opened), *read}}
-    return {(path, x.st_ino, x.st_size, x.st_mtime_ns) for path, x in files.items()}

@@ -14,11 +14,18 @@ from typing import Any
 
 import torch
 
+from bertwright.checkpoint.find import look_up_place
+from bertwright.checkpoint.opened import Opened
 from bertwright.config.serve import ServeConfig
-from bertwright.config.vectors import VectorConfig
+from bertwright.config.vectors import VectorConfig, VectorPrecision
 from bertwright.errors import BertwrightError
+from bertwright.inference.backends.exported import ExportedEncoder
+from bertwright.inference.backends.packed import PackedBackend
+from bertwright.inference.backends.plain import PlainBackend
+from bertwright.inference.model import load
 from bertwright.serve.engine.batching import FOR_SHORT, Batcher, QueuedItem
-from bertwright.serve.engine.engine import Engine, RequestItem, load_engine
+from bertwright.serve.engine.engine import WHOLE, Engine, RequestItem
+from bertwright.serve.engine.folder import readable, stamps
 from bertwright.serve.engine.generation.flight import Flight
 from bertwright.serve.engine.outputs import Vectors
 from bertwright.serve.errors import HttpError
@@ -27,6 +34,43 @@ MIN_TOKENS = 256
 """The fewest tokens of a batch on one core."""
 
 log = logging.getLogger("bertwright.serve")
+
+
+def load_engine(
+    name: str,
+    folder: str,
+    device: str | None = None,
+    precision: VectorPrecision = "fp32",
+    exported: str | None = None,
+) -> Engine:
+    """Load a model, check its vectors, and return it.
+
+    Raises:
+        BertwrightError: it cannot be read, or its numbers are wrong.
+    """
+    with readable(folder):
+        opened = Opened(look_up_place(folder))  # `latest` may be another checkpoint later
+        before = stamps(opened)
+        model = load(opened, device, exported=exported)
+        engine = Engine(name, folder, model)
+        engine.damages = dict(opened.place.damages)
+        # compared up to the top, as every layer is served
+        own = engine.default
+        compared = VectorConfig((*own.layers, -1), pooling=own.pooling, max_length=own.max_length)
+        if isinstance(model.runner.encoder, ExportedEncoder):
+            engine.precision = "int8" if model.runner.encoder.exported.int8 else "fp32"
+        elif model.spec.has_vectors:
+            chosen = model.embedder(compared, precision=precision).backend
+            if isinstance(chosen, (PackedBackend, PlainBackend)):
+                chosen.batch_tokens = WHOLE
+            engine.backend = chosen
+            engine.precision = "fp32" if chosen.name.endswith("fp32") else precision
+        if stamps(opened) != before:
+            changed = f"{folder} was changed while it was loaded"
+            raise BertwrightError(f"{changed}; load it once it is whole")
+        if model.spec.has_vectors:
+            engine.self_check()
+        return engine
 
 
 class ModelLoader:
