@@ -286,16 +286,11 @@ def test_what_no_file_can_have(write):
         parse(write("a.txt", "just words\n"), "sorting")
 
 
-def test_zero_bytes_are_dropped_and_counted(write):
-    read = parse(write("a.tsv", b"text\tlabel\na\0b\tx\nc\ty\n"), "classification")
-    assert rows(read) == [("ab", None, "x"), ("c", None, "y")]
-    assert [warning for warning in read.warnings if "1 zero byte dropped" in warning]
-
-
-def test_malformed_characters_are_replaced_and_told(write):
-    read = parse(write("a.tsv", b"text\tlabel\na\xff\tx\nb\ty\n"), "classification")
-    assert read.examples[0].text == "a\ufffd"
+def test_malformed_and_zero_bytes_are_told(write):
+    read = parse(write("a.tsv", b"text\tlabel\na\xff\tx\nb\0c\ty\n"), "classification")
+    assert [each.text for each in read.examples] == ["a\ufffd", "bc"]
     assert any("1 malformed UTF-8" in warning for warning in read.warnings)
+    assert any("1 zero byte dropped" in warning for warning in read.warnings)
     content = '{"text": "a\\ud800b", "label": "x"}\n{"text": "\\ud83d\\ude00", "label": "\\udc00"}'
     read = parse(write("a.jsonl", content), "classification")
     assert rows(read) == [("a\ufffdb", None, "x"), ("\U0001f600", None, "\ufffd")]
