@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,35 @@ def test_damaged_pickles(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.bin").write_bytes(content)
     with pytest.raises(DataError, match="no pickle"):
         unpickle([tmp_path / "x.bin"], tmp_path / "out")
+
+
+def packed(path: Path, change: str) -> None:
+    """The archive anew: deflated, with a flag or a way of packing it never has, or much to do."""
+    with zipfile.ZipFile(path) as archive:
+        members = {each.filename: archive.read(each) for each in archive.infolist()}
+    if change == "long":
+        members = {n: b"]" * (2 << 20) if n.endswith(".pkl") else v for n, v in members.items()}
+    kind = zipfile.ZIP_DEFLATED if change == "deflated" else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "w", kind) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    data = bytearray(path.read_bytes())
+    for mark, flags, way in ((b"PK\3\4", 6, 8), (b"PK\1\2", 8, 10)):
+        place = data.find(mark)
+        while place >= 0:
+            if change == "encrypted":
+                data[place + flags] |= 1
+            if change == "unknown":
+                data[place + way] = 99
+            place = data.find(mark, place + 1)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("change", ["deflated", "unknown", "encrypted", "long"])
+def test_archives_that_pytorch_does_not_write(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "x.bin"
+    torch.save({"a": torch.arange(9.0)}, path)
+    packed(path, change)
+    with pytest.raises(DataError, match=r"compressed or encrypted|pickle instructions"):
+        unpickle([path], tmp_path / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["x.bin"]
