@@ -12,11 +12,7 @@ from bertwright.errors import ConfigError
 
 
 def average(run: Path, count: int) -> dict[str, Tensor]:
-    """Return the parameters of a learner, averaged over the newest `count` checkpoints of a run.
-
-    Raises:
-        ConfigError: the folder is not a run, or has fewer checkpoints.
-    """
+    """Return the parameters of a learner, averaged over the newest `count` checkpoints of a run."""
     there = list_checkpoints(run)
     if not 1 <= count <= len(there):
         raise ConfigError(

@@ -101,7 +101,6 @@ def save(
     manifest.
 
     Args:
-        folder: the folder to write to.
         learner: an encoder of a system that can be stored, with its objectives.
         tokenizer_folder: the folder whose tokenizer files are copied; None: none are written.
         card: the text of `README.md`.
@@ -111,11 +110,6 @@ def save(
         tasks: the task of each task head of the learner, by the head's name.
         trained_length: the number of positions that were trained, which `Opened.max_length`
             returns again; None: as in the tokenizer's files.
-
-    Raises:
-        ConfigError: the encoder cannot be stored, or `tasks` does not match the learner's heads.
-        IntegrityError: a parameter has no name in the files, or is missing.
-        BertwrightError: a parameter holds numbers that are not finite.
     """
     config = getattr(learner.encoder, "config", None)
     if config is None:
@@ -153,9 +147,6 @@ def write_config(
     that the configuration of the model itself contains.
 
     Args:
-        folder: the folder to write to.
-        config: the configuration of the model.
-        objectives: the names of its pre-training heads.
         more: further keys, which describe a task head.
     """
     content = system_of_config(config).names.write_config(config, objectives)
@@ -193,12 +184,6 @@ def load(
             of the same name that suits the task (`task_heads.same_head`): the kind, the labels
             and the settings that determine the weights are the same. All else in a `TaskConfig`
             may differ.
-
-    Raises:
-        ConfigError: no model of this configuration can have one of the tasks, or the model does
-            not fit in memory.
-        DataError: the model is of a kind that is not read, or a requested head is not there.
-        IntegrityError: files are truncated, were changed or do not belong together.
     """
     opened = model if isinstance(model, Opened) else open_model(model)
     _ = opened.verified
@@ -262,14 +247,7 @@ def plan(
     """Check the headers of a model against its configuration and the request, and return a plan.
 
     Args:
-        opened: the model.
-        config: as for `load`.
-        objectives: as for `load`.
-        tasks: as for `load`.
         may_initialize: whether requested heads may be missing from the folder.
-
-    Raises:
-        ConfigError, DataError, IntegrityError: as for `load`.
     """
     folder, system = opened.folder, opened.system
     config = opened.config if config is None else config
@@ -325,11 +303,7 @@ def plan(
 def make_learner(
     config: Any, objectives: Collection[str], tasks: Mapping[str, TaskConfig] | None = None
 ) -> Learner:
-    """Build an encoder with pre-training heads and task heads, as their modules initialize them.
-
-    Raises:
-        ConfigError: an objective does not exist, or the encoder cannot have one of the tasks.
-    """
+    """Build an encoder with pre-training heads and task heads, as their modules initialize them."""
     system, tasks = system_of_config(config), tasks or {}
     learner = system.make_learner(config, objectives)
     encoder = learner.encoder

@@ -111,18 +111,11 @@ def convert(
     Args:
         source: a run, a checkpoint, a folder of any format that is read, a folder whose weights
             are `pytorch_model.bin` (`pickled.py`), or files of another program.
-        out: the folder to write, or the file.
-        to: the format.
         overwrite: whether `out` may be replaced, if Bertwright wrote it.
         vectors: fields of `EmbeddingDefaults` to set, for sentence-transformers. The other fields
             are those of the source; without any, the mean is taken over as many tokens as the
             model has positions.
         last: the number of newest checkpoints whose mean is written; the source must be a run.
-
-    Raises:
-        ConfigError: `out` exists, was not written by Bertwright or holds the source; or the format
-            cannot hold the model.
-        DataError, IntegrityError: as for `checkpoint.load`; nothing is written.
     """
     source, out = Path(source), Path(out)
     if to not in get_args(Target):
@@ -393,11 +386,7 @@ def _write_card(folder: Path, out: Path, source: Path, to: Target) -> None:
 
 
 def _compare(folder: Path, given: Mapping[str, Tensor]) -> None:
-    """Read a written folder, and compare its parameters with those that were given.
-
-    Raises:
-        IntegrityError: a parameter is missing or differs.
-    """
+    """Raise IntegrityError unless a written folder has the parameters that were given."""
     again = checkpoint.load(folder).learner.state_dict()
     for name, value in given.items():
         if name not in again or not torch.equal(again[name], value):

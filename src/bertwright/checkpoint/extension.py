@@ -38,8 +38,6 @@ def extend_learner(
 
     Args:
         learner: the learner with the old vocabulary; it is not changed.
-        config: the configuration of its model.
-        tasks: the tasks of its task heads.
         first: the id of the first new entry, which is the size of the tokenizer. Rows of the model
             from this id on belong to no token and are overwritten.
         pieces: for each new entry, the old ids that it replaces; empty: the entry is initialized
@@ -47,9 +45,6 @@ def extend_learner(
 
     Returns:
         The new learner, and its configuration.
-
-    Raises:
-        ConfigError: the vocabulary of the model cannot be extended.
     """
     system = system_that(lambda system: bool(system.vocabulary), config, "a larger vocabulary")
     state = dict(learner.state_dict())

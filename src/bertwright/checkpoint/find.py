@@ -84,8 +84,6 @@ def look_up_place(path: str | Path) -> Place:
 
     Raises:
         DataError: there is nothing to load, or the run has no checkpoint yet.
-        MissingExtra: the path is an id of the hub, and huggingface_hub is not installed.
-        IntegrityError: all checkpoints of the run are damaged.
     """
     path = Path(path)
     if path.name == LATEST and not path.is_dir():
@@ -111,11 +109,7 @@ def folder_of(source: Path) -> Path:
 
 
 def source_at(path: Path) -> Path | None:
-    """Return the source at a path; None if the path is not a source itself (it may be a run).
-
-    Raises:
-        DataError: the folder has several TensorFlow checkpoints.
-    """
+    """Return the source at a path; None if the path is not a source itself (it may be a run)."""
     if path.is_dir():
         plain = (path / CONFIG).is_file() or sentence_transformers.is_one(path)
         return path if plain or TENSORFLOW.recognize(path) else None

@@ -69,10 +69,6 @@ def inspect(path: str | Path) -> Inspection:
     Args:
         path: a path that `find.find_checkpoint` takes, a folder with a pickle or with ELMo's
             published files, or a file of word vectors or of n-grams.
-
-    Raises:
-        DataError: there is no model of any kind.
-        IntegrityError: all checkpoints of a run are damaged.
     """
     path = Path(path)
     if (foreign := file_format(path)) is not None:

@@ -60,9 +60,6 @@ class Opened:
     def verified(self) -> Mapping[str, str]:
         """The SHA-256 of each file that was compared with the folder's manifest, by its name;
         empty without a manifest. The first access compares the files (`verify.verify_folder`).
-
-        Raises:
-            IntegrityError: a link leads out of the folder, or a file does not match the manifest.
         """
         return verify_folder(self.folder, verified=self.place.verified)
 
@@ -98,11 +95,7 @@ class Opened:
 
     @cached_property
     def system(self) -> System:
-        """The system of the model, with the tensor names of the folder's format.
-
-        Raises:
-            ConfigError: the format cannot hold models of this configuration.
-        """
+        """The system of the model, with the tensor names of the folder's format."""
         return self.format.system(self.source, self.config)
 
     @cached_property
@@ -138,11 +131,6 @@ class Opened:
     def headers(self) -> Headers:
         """The position of each tensor of the weights by name, without the separate file of task
         heads.
-
-        Raises:
-            DataError: there are no weights, they are a pickle, or the checkpoint is of another
-                kind of model.
-            IntegrityError: the files are truncated or damaged, or do not fit the configuration.
         """
         return self._headers[0]
 
@@ -164,10 +152,6 @@ class Opened:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the folder. An `OtherVocabulary` warning is given if it seems to belong
         to another model.
-
-        Raises:
-            DataError: there is no tokenizer.
-            IntegrityError: the tokenizer has more tokens than the model has embeddings.
         """
         try:
             tokenizer = load_tokenizer(self.folder)
@@ -215,10 +199,6 @@ class Opened:
     def embedding(self) -> EmbeddingDefaults | None:
         """How the vectors of a folder of sentence-transformers are computed; None for any other
         folder.
-
-        Raises:
-            DataError: a part or a setting is not supported, so that the vectors would differ.
-            IntegrityError: a part is outside the folder.
         """
         if not sentence_transformers.is_one(self.folder):
             return None

@@ -81,11 +81,7 @@ class FoundHeads(NamedTuple):
 
 
 def make_head(spec: EncoderSpec, task: TaskConfig) -> Head[Any]:
-    """Return a new head for a task, as `torch.nn` initializes it.
-
-    Raises:
-        ConfigError: the kind of task does not exist, or the encoder cannot have such a head.
-    """
+    """Return a new head for a task, as `torch.nn` initializes it."""
     return kind_of(task.kind).head(spec, task)
 
 
@@ -172,12 +168,7 @@ def tensors_to_save(
     Args:
         parameters: the parameters of the learner, by our names.
         system: the system of its encoder, in the layout to write.
-        config: the configuration of its encoder.
-        tasks: the tasks of its task heads.
         pretrained: whether it also has pre-training heads.
-
-    Raises:
-        IntegrityError: a parameter has no name in the files, or is missing.
     """
     parts = system.names.task_parts(tasks, pretrained, system.spec(config).pooled)
     named = {mapping.ours for mappings in parts.values() for mapping in mappings}
@@ -207,15 +198,7 @@ def find_heads(
 
     Args:
         config_file: the configuration file of the folder.
-        content: its content.
-        system: the system of the model.
-        config: the configuration of the model.
         parts: the mappings of the model, without task heads.
-        headers: the headers of the model's tensors.
-
-    Raises:
-        DataError: `task.json`, or the description of a task in `config.json`, is invalid.
-        IntegrityError: tensors of heads are missing, left over or of another shape.
     """
     folder, spec = config_file.parent, system.spec(config)
     tasks, told_by = read_tasks(folder, spec), TASKS
@@ -335,11 +318,7 @@ def read_tasks(folder: Path, spec: EncoderSpec) -> dict[str, TaskConfig] | None:
     """Return the tasks of a folder by name; None if it has no `task.json`.
 
     Args:
-        folder: the folder of a model.
         spec: the specification of its encoder, which must be able to perform the tasks.
-
-    Raises:
-        DataError: the file is not JSON, a key does not exist, or a value is out of bounds.
     """
     path = folder / TASKS
     if not path.is_file():

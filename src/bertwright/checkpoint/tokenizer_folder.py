@@ -17,9 +17,6 @@ def find_tokenizer(path: Path) -> Path:
     Args:
         path: the folder itself; a run, whose newest checkpoint is used; a checkpoint; or
             `hf:ORG/NAME`, whose tokenizer files are fetched.
-
-    Raises:
-        ConfigError, DataError, IntegrityError, MissingExtra: as for `checkpoint.find_checkpoint`.
     """
     if not path.exists() and id_of(path) is not None:
         from bertwright.checkpoint.huggingface import hub

@@ -25,9 +25,6 @@ def verify_folder(
 
     Returns:
         The SHA-256 of each file that was compared with the manifest, by its name in the folder.
-
-    Raises:
-        IntegrityError: a link leads out of the folder, or a file does not match the manifest.
     """
     check_links(folder, parts=False)
     digests = verify_what_is_read(folder, more, verified)
@@ -43,17 +40,12 @@ def verify_what_is_read(
     one.
 
     Args:
-        folder: the folder.
         more: names of further files.
         verified: the files of the manifest, if all of them were already compared with it. Only
             files that it does not list are then looked for.
 
     Returns:
         The SHA-256 of each file that was compared with the manifest, by its name in the folder.
-
-    Raises:
-        DataError: a `modules.json` lists no parts.
-        IntegrityError: a file was changed, is missing or is not listed, or the manifest is damaged.
     """
     if not (folder / MANIFEST).is_file():
         return {}
@@ -88,11 +80,6 @@ def check_links(folder: Path, parts: bool = True) -> None:
     In a cache of the Hugging Face hub, `models--X/snapshots/R/FILE` is a link to
     `models--X/blobs`, which is allowed. With `parts`, the parts of a folder of
     sentence-transformers are checked, too; `modules.json` is read for that.
-
-    Raises:
-        DataError: a `modules.json` lists no parts.
-        IntegrityError: a link leads out of the folder, and the message says where; or a link leads
-            to itself.
     """
     folders = sentence_transformers.folders_of(folder) if parts else [folder]
     real = folders[0].resolve()

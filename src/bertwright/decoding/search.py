@@ -99,7 +99,6 @@ class RowsInFlight:
         """Start without rows.
 
         Args:
-            decoder: generates the logits.
             ends: ids that end a text.
             never: ids that are never generated.
         """
@@ -300,7 +299,6 @@ def beam_steps(
     """Run a beam search over B sources, step by step.
 
     Args:
-        decoder: generates the logits.
         source: the argument of `decoder.begin`.
         ends: ids that end a text.
         limits: the maximum length of a text of each source, the end included.

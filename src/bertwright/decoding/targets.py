@@ -43,7 +43,6 @@ class TargetDecoder:
         """Build the decoder of a learner's `translation` head.
 
         Args:
-            learner: the encoder and the head.
             head: the decoder and the output layer.
             begin: the id before the first token of a target.
         """
@@ -129,7 +128,6 @@ class TargetSearch:
         Args:
             sources: the ids of framed sources, longest first.
             limits: the maximum number of tokens of each target.
-            beam: the number of beams.
             length_penalty: a.
         """
         head, tokenizer = self.learner.objectives["translation"], self.tokenizer

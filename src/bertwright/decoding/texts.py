@@ -206,10 +206,6 @@ def continue_prompts(
     """Generate `config.num` texts for each prompt.
 
     Args:
-        decoder: computes the logits.
-        tokenizer: decodes the texts.
-        prompts: the prompts.
-        config: the settings by which tokens are chosen.
         batch_tokens: the approximate number of prompt tokens that are read at once.
         most_rows: the maximum number of texts that are generated at once.
 

@@ -24,10 +24,6 @@ def texts_of_folder(folder: Path, *, label: bool) -> MemoryRows | None:
     """Return the texts of a folder's `.txt` files, or None if it has none.
 
     With `label`, the label of `FOLDER/pos/7.txt` is `pos`.
-
-    Raises:
-        DataError: a labelled file is in no folder of a class, or the folders are the training and
-            the test set.
     """
     rows: list[dict[str, Any]] = []
     counts = ByteCounts()

@@ -24,7 +24,6 @@ def known_label(name: str, known: Sequence[str], log: BadRowLog, line: int) -> s
 
     Raises:
         BadValue: no class fits, or more than one does.
-        DataError: the label is a number that is not the index of a class.
     """
     if name in known:
         return name

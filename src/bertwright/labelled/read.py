@@ -43,7 +43,6 @@ def read_examples(
     Raises:
         DataError: a column is missing, doubled or unused, or a row is bad; the message names the
             file and the line.
-        MissingExtra: the format needs a package that is not installed.
     """
     stream = stream_examples(path, reader, columns, options)
     examples = list(stream.examples)

@@ -80,9 +80,6 @@ def find_label_columns(table: LabelledTable, used: Sequence[str | None]) -> Labe
 
     They are the columns that options name, else the columns named like the model's classes, else
     the column with a known name, else the columns of 0 and 1.
-
-    Raises:
-        DataError: there are no such columns, or the number of names is wrong.
     """
     chosen, known = table.chosen, tuple(table.options.labels or ())
     names = chosen.labels

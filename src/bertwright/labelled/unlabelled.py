@@ -27,8 +27,6 @@ def without_unlabelled(
     """Return the examples without those that have no label, which are counted in the log.
 
     Args:
-        examples: all examples of a file.
-        log: the log of the file.
         known: the classes of the model that the file is read for; None: not known.
     """
     marks = [_mark(example) for example in examples]

@@ -71,11 +71,7 @@ class Row:
     """For a system without runs, the name of the one to train in its place."""
 
     def preset(self, model: str | None) -> Any:
-        """Return the architecture of a new model that a preset (or, for None, the default) names.
-
-        Raises:
-            ConfigError: there is no such preset.
-        """
+        """Return the architecture of a new model of a preset; for None, of the default."""
         name = self.default if model in (None, "none") else model
         if name not in self.presets:
             raise ConfigError(f"no model {name!r}; expected {', '.join(self.presets)}")
@@ -312,14 +308,6 @@ def make_run(run: type[R], given: Mapping[str, Any], where: str = "") -> R:
     The keys of `architecture` replace those of the preset that `model` names. A run that starts
     from a model has that model's architecture; if it gives keys of it, it gives all
     (`recipes/configure.py` completes them).
-
-    Args:
-        run: the class of the run.
-        given: values by key.
-        where: the source for messages, such as a file name.
-
-    Raises:
-        ConfigError: a key or a value is wrong.
     """
     row, model, keys = row_of(run), given.get("model"), given.get("architecture")
     preset = row.preset(model)

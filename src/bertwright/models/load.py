@@ -129,7 +129,6 @@ def system_that(can: Callable[[System], bool], config: object, what: str) -> Sys
 
     Args:
         can: returns whether a system supports the feature.
-        config: the configuration of a model.
         what: the name of the feature, for the message.
     """
     system = system_of_config(config)

@@ -87,9 +87,6 @@ WITHOUT_WEIGHTS = frozenset(
 def keep_architecture(run: RunConfig, config: Any, folder: Path) -> Any:
     """Return the model's configuration for a run that starts from a checkpoint: the checkpoint's
     own, with the run's values for settings without weights (`WITHOUT_WEIGHTS`, and all dropouts).
-
-    Raises:
-        ConfigError: the run names a preset, or a key of `architecture`, of another size.
     """
     row = row_of(run)
     if run.architecture is None:

@@ -164,13 +164,8 @@ def files_and_options(
     both.
 
     Args:
-        kind: the kind of task.
-        given: the values by key.
         where: the source for messages, such as a file name.
         others: further keys that are known, for messages.
-
-    Raises:
-        ConfigError: there is no such key, the key is one of another kind, or a value is wrong.
     """
     refuse_options(kind, given, where=where)
     of_files, of_options = values.keys_of(TaskFilesConfig), options_of(kind)
@@ -196,11 +191,7 @@ def make_task(content: Any, where: str = "") -> TaskConfig:
 
 
 def kind_of(name: str) -> Kind[Any, Any, Any, Any]:
-    """Return a kind of task.
-
-    Raises:
-        ConfigError: there is no kind of this name.
-    """
+    """Return a kind of task."""
     return import_kind(check_kind(name))
 
 

@@ -84,10 +84,6 @@ def evaluate(
             examples with the slowest metric, Spearman's correlation).
         main: the metric that selects a model; the default is the first of `metrics_of`.
         worst: the most errors to list.
-
-    Raises:
-        ConfigError: the task does not have the metric `main`, or smaller values of it are better.
-        DataError: a predicted number is not finite.
     """
     kind = kind_of(task.kind)
     metrics = kind.metrics(task, examples, predictions)

@@ -89,11 +89,7 @@ def make_before_scores(head: HeadConfig, spec: EncoderSpec) -> DenseNorm | None:
 
 
 def make_parts(head: HeadConfig, widths: Sequence[int]) -> Parts:
-    """Return the parts of a head for an encoder whose layers 0 to L have these widths.
-
-    Raises:
-        ConfigError: the encoder does not have the layers that the head reads.
-    """
+    """Return the parts of a head for an encoder whose layers 0 to L have these widths."""
     mix = None if head.layers is None else LayerMix(head.layers, len(widths) - 1)
     width = widths[-1] if mix is None else mix.width(widths)
     numbers = None if mix is None else mix.numbers
@@ -183,9 +179,6 @@ class TextHead(Head[B]):
             spec: the specification of the encoder. If it has no pooler, its last layer is pooled.
             task: the task, whose `head` says which layers are read and how they are pooled.
             scores: the number of scores of each window.
-
-        Raises:
-            ConfigError: the head reads layers that the encoder does not have.
         """
         super().__init__()
         self.task = task

@@ -151,11 +151,7 @@ def make_windows(
 def tokenized(
     tokenizer: Tokenizer, examples: Sequence[E], texts_of: Callable[[E], dict[str, str]]
 ) -> Iterator[tuple[int, E, list[Sequence[int]]]]:
-    """Yield each example with its index and the ids of its texts, tokenizing many texts at once.
-
-    Raises:
-        DataError: a text is empty or blank; the message names the text and its line.
-    """
+    """Yield each example with its index and the ids of its texts, tokenizing many texts at once."""
     part: list[tuple[int, E, list[str]]] = []
     held = 0
     for number, example in enumerate(examples):

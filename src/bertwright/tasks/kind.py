@@ -185,9 +185,6 @@ class Kind(ABC, Generic[T, E, J, P]):
         """Return the task of a training file.
 
         Args:
-            options: the options of the kind.
-            read: the training file.
-            examples: the training examples.
             common: the settings that a task of any kind has.
         """
         return self.task_class(kind=self.name, options=options, **common)
@@ -326,8 +323,6 @@ def input_values(given: Any, example: type, names: Sequence[str]) -> list[Any] |
     given are None.
 
     Args:
-        given: the input.
-        example: the class of the examples.
         names: the fields of an input, in order.
     """
     if isinstance(given, Mapping):

@@ -44,8 +44,6 @@ def predict(
 
     Raises:
         NotFinite: the model computes scores that are infinite or NaN.
-        ConfigError: the learner has no head `data.name`, or `generation` is given although the task
-            does not generate.
     """
     if data.name not in learner.objectives:
         raise ConfigError(

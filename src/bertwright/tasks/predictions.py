@@ -12,11 +12,7 @@ from bertwright.errors import DataError, shorten
 
 
 def read_number(value: Any, where: str) -> float:
-    """Return the number that a file of predictions has at a place.
-
-    Raises:
-        DataError: the value is not a finite number; the message names the place.
-    """
+    """Return the number that a file of predictions has at a place."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -66,11 +66,7 @@ def make_batch(
     device: torch.device | str = "cpu",
     with_labels: bool = True,
 ) -> TaskBatch:
-    """Return the batch of the instances with the indices `rows`, for the head `name`.
-
-    Raises:
-        ValueError: `rows` is empty, or a label is needed and not known.
-    """
+    """Return the batch of the instances with the indices `rows`, for the head `name`."""
     chosen = [instances[row] for row in rows]
     if not chosen:
         raise ValueError("a batch of no instances")

@@ -30,7 +30,6 @@ def bleu_of(
 
     Raises:
         MissingExtra: sacreBLEU is not installed.
-        ConfigError: the tokenizer needs a package that is not installed.
     """
     try:
         from sacrebleu.metrics.bleu import BLEU

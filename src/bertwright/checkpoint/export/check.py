@@ -131,11 +131,8 @@ def check_random(learner: Learner, exported: Exported) -> float:
 
 def compare(own: Mapping[str, Arrays], theirs: Mapping[str, Arrays]) -> float:
     """Return the largest difference between the outputs of our model and of an export, relative to
-    the largest magnitude in an output, or to 1 if that is smaller.
-
-    Raises:
-        NotFinite: the outputs of our model are infinite or NaN.
-        BertwrightError: the difference exceeds `LARGEST_DIFFERENCE`.
+    the largest magnitude in an output, or to 1 if that is smaller. Above `LARGEST_DIFFERENCE` it is
+    an error.
     """
     worst, output = 0.0, ""
     for name, arrays in own.items():
@@ -163,7 +160,7 @@ def check_text(
     texts: Sequence[str],
     least: float,
 ) -> dict[str, Any]:
-    """Measure how close an int8 export is to our model on texts.
+    """Measure how close an int8 export is to our model on texts. Below `least` it is an error.
 
     Returns:
         `texts` and `tokens`, their numbers; `largest_difference`, over all outputs; and one figure
@@ -172,9 +169,6 @@ def check_text(
         lowest mean. With a head that gives one number per text or choice, it is `correlation`, that
         of the scores. With any other head, it is `agreement`, the fraction of texts, tokens or
         labels for which both predict the same.
-
-    Raises:
-        BertwrightError: the mean cosine, the correlation or the agreement is below `least`.
     """
     encodings = [tokenizer.encode(text) for text in texts]
     ids = [_truncated(encoding.ids, exported.longest) for encoding in encodings]

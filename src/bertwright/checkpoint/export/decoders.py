@@ -151,11 +151,7 @@ class CachedDecoder(Graph):
 
 
 def graphs_of(learner: Learner) -> list[Graph]:
-    """Return the graphs of a model that generates text.
-
-    Raises:
-        ConfigError: the model is of a kind that has no such graphs.
-    """
+    """Return the graphs of a model that generates text."""
     encoder, heads = learner.encoder, dict(learner.objectives.items())
     token, translation = heads.get("next_token"), heads.get("translation")
     if isinstance(encoder, Stack) and encoder.spec.causal and isinstance(token, NextToken):

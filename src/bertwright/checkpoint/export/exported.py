@@ -86,9 +86,6 @@ class Exported:
             The outputs by name. Each is a list of n arrays in the order of `ids`: `[T, H]` or
             `[T, C]` if the output has a row for each token (`[T]` for the start and end of spans),
             else `[H]`, `[C]` or `[]`.
-
-        Raises:
-            DataError: a sequence is empty, or longer than the model's positions.
         """
         for number, sequence in enumerate(ids):
             if not 0 < len(sequence) <= self.longest:
@@ -116,15 +113,7 @@ def open_exported(folder: str | Path, threads: int | None = None) -> Exported:
     """Open a folder that `bertwright export` wrote.
 
     Args:
-        folder: the folder of the export.
         threads: the number of threads of the runtime; unset: the runtime's default.
-
-    Raises:
-        DataError: the folder is not an export, is of another version, or holds a decoder with a
-            cache.
-        ConfigError: the int8 weights would give wrong results on this processor.
-        IntegrityError: a file was changed or is missing.
-        MissingExtra: the runtime is not installed.
     """
     folder = Path(folder)
     if not (folder / EXPORT).is_file():

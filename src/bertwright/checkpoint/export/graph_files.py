@@ -54,11 +54,7 @@ def versions(runtime: Runtime) -> dict[str, str]:
 
 
 def write_onnx(graph: Graph, path: Path) -> None:
-    """Export a graph, which must be in eval mode, to an ONNX file.
-
-    Raises:
-        BertwrightError: torch cannot export it.
-    """
+    """Export a graph, which must be in eval mode, to an ONNX file."""
     names = {size for axes in graph.inputs.values() for size in axes if isinstance(size, str)}
     dims = {name: torch.export.Dim(name, min=0) for name in sorted(names)}
     examples, sizes = [], []
@@ -88,9 +84,6 @@ def write_onnx(graph: Graph, path: Path) -> None:
 def finish_model(path: Path, runtime: Runtime, int8: bool) -> None:
     """Convert a float32 ONNX file to the files of a runtime: `NAME.onnx` itself, or
     `openvino_NAME.xml` and `.bin`.
-
-    Raises:
-        BertwrightError: OpenVINO could not write its files.
     """
     if runtime == "onnx":
         if int8:
@@ -206,7 +199,6 @@ def to_int8(array: Float32s, axis: int) -> tuple[npt.NDArray[np.int8], Float32s]
     """Quantize a matrix to 8 bits.
 
     Args:
-        array: the matrix.
         axis: the axis along which each index has a scale of its own.
 
     Returns:

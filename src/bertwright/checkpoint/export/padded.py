@@ -85,10 +85,6 @@ class PaddedEncoder(Graph):
             task: the task of the head, if it is a task head.
             layers: without a head, the layers to return, where 0 is the embeddings; empty: the last
                 layer and the output of the pooler, if there is one.
-
-        Raises:
-            ConfigError: the head has an LSTM, compares the vectors of two texts, or is of another
-                kind of pre-training.
         """
         super().__init__()
         encoder = learner.encoder
@@ -211,7 +207,6 @@ def over(
     `[B, T, 3 H]` -> `[B, T, H]`.
 
     Args:
-        layer: the layer.
         bias: added to the scores.
         rows: the positions of the tokens.
         past: the keys and the values of the P earlier tokens; empty: there are none.

@@ -79,7 +79,6 @@ def export(
 
     Args:
         source: a checkpoint, a run or a Hugging Face folder.
-        out: the folder to write.
         runtime: the runtime whose format is written.
         head: `masked_lm`, `next_sentence`, the name of a task, or `encoder`; unset: the task, if
             there is one, else the encoder's vectors.
@@ -95,14 +94,6 @@ def export(
 
     Returns:
         The content of `export.json`.
-
-    Raises:
-        MissingExtra: a package is not installed.
-        ConfigError: `out` exists, was not written by Bertwright or holds the source; or the head or
-            layer does not exist or cannot be exported.
-        DataError: there is no model, there are no texts or too few, or the source is a folder of
-            sentence-transformers whose vectors are not supported.
-        BertwrightError: the outputs of the export differ from those of the original model.
     """
     refuse_folder(out, overwrite)
     loaded = checkpoint.load(source)

@@ -54,11 +54,7 @@ class Arpa(FileFormat):
     def write(
         self, learner: Learner, tokenizer: Tokenizer, out: Path, suffix: str = ""
     ) -> dict[str, Any]:
-        """Write an n-gram model.
-
-        Raises:
-            DataError: a token contains a blank or is empty.
-        """
+        """Write an n-gram model."""
         head: Any = learner.objectives["next_token"]
         config: Any = learner.encoder.config
         words = arpa.spelled(tokenizer, config.vocab_size)

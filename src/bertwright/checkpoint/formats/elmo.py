@@ -64,15 +64,7 @@ class Elmo(FileFormat):
         return Contents(asdict(config), parameters, notes)
 
     def read(self, path: Path) -> Imported:
-        """Return the encoder in a folder, with the vocabulary of the tokenizer beside it.
-
-        Raises:
-            ConfigError: the encoder does not fit in memory.
-            DataError: there is no tokenizer; the options are of another architecture, or do not
-                fit the weights; the message names the array.
-            IntegrityError: the weights are truncated, or do not match the folder's manifest.
-            MissingExtra: h5py is not installed.
-        """
+        """Return the encoder in a folder, with the vocabulary of the tokenizer beside it."""
         if not any((path / name).is_file() for name in _TOKENIZERS):
             raise DataError(
                 f"{path} has no tokenizer.json: ELMo's files have no vocabulary; copy into it the "
@@ -101,9 +93,6 @@ class Elmo(FileFormat):
 
         Returns:
             The shape of each array, by its name in the file.
-
-        Raises:
-            ConfigError: the model reads in one direction only, for which the format has no files.
         """
         encoder: Any = learner.encoder
         options = make_options(encoder.config)

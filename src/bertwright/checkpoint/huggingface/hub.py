@@ -34,11 +34,6 @@ def fetch(path: str | Path, files: tuple[str, ...] = FILES) -> Path:
     Args:
         path: `hf:ORG/NAME[@REVISION]`.
         files: patterns of the files that are needed.
-
-    Raises:
-        MissingExtra: huggingface_hub is not installed.
-        DataError: the model does not exist, there is no network, or the model has no weights in
-            safetensors although they are needed.
     """
     found = id_of(path)
     assert found is not None

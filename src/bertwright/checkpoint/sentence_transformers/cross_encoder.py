@@ -36,9 +36,6 @@ def is_cross_encoder(folder: Path, content: Mapping[str, Any]) -> bool:
 def with_activation(task: TaskConfig, folder: Path, content: Mapping[str, Any]) -> TaskConfig:
     """Return the task of a classifier of transformers with the function that `CrossEncoder.predict`
     applies to its scores.
-
-    Raises:
-        DataError: the function is not supported, or each text gets a prompt.
     """
     if not isinstance(task, ClassificationTask | RegressionTask):
         return task

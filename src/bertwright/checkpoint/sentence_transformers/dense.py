@@ -103,11 +103,7 @@ class DenseLayer:
 
 
 def read_config(folder: Path) -> Dense:
-    """Return the configuration of the layer in a folder, without reading its weights.
-
-    Raises:
-        DataError: there is no configuration, or the layer is of a kind that is not read.
-    """
+    """Return the configuration of the layer in a folder, without reading its weights."""
     path = folder / _CONFIG
     content = read_json(path)
     known = {"in_features", "out_features", "bias", "activation_function", *_HELD}
@@ -128,13 +124,7 @@ def read_config(folder: Path) -> Dense:
 
 
 def read_layer(dense: Dense) -> DenseLayer:
-    """Read the weights of a layer, and return the layer with them.
-
-    Raises:
-        DataError: there are no weights or only a pickle, or the weights are quantized or not
-            finite.
-        IntegrityError: the weights are damaged or do not fit the configuration.
-    """
+    """Read the weights of a layer, and return the layer with them."""
     path = dense.folder / WEIGHTS
     if not path.is_file():
         if (dense.folder / pickled.NAME).is_file():

@@ -122,13 +122,8 @@ def read_defaults(root: Path, content: Mapping[str, Any], width: int) -> Embeddi
     """Return how the vectors of a folder of sentence-transformers are computed.
 
     Args:
-        root: the folder.
         content: the content of its `config.json`.
         width: the width of the encoder.
-
-    Raises:
-        DataError: a part or a setting is not supported, so that the vectors would differ.
-        IntegrityError: a part is outside the folder.
     """
     parts = _parts(root)
     kinds = [kind for kind, _ in parts]
@@ -192,14 +187,8 @@ def write_defaults(
 
     Args:
         folder: the folder, which contains the encoder.
-        defaults: how its vectors are computed.
-        hidden_size: the width of the encoder.
         layers: the dense layers with their weights; None: they are read from the folders in
             `defaults`.
-
-    Raises:
-        ConfigError: sentence-transformers does not have the pooling.
-        DataError, IntegrityError: the weights of a dense layer cannot be read.
     """
     kinds = ["Pooling", *["Dense"] * len(defaults.dense), *["Normalize"] * defaults.normalize]
     named = [("Transformer", ""), *((k, f"{n}_{k}") for n, k in enumerate(kinds, 1))]
@@ -249,12 +238,7 @@ def _pooling_keys(defaults: EmbeddingDefaults) -> dict[str, Any]:
 
 
 def _parts(root: Path) -> list[tuple[str, Path]]:
-    """Return the kind and the folder of each part, in order.
-
-    Raises:
-        DataError: the file is invalid, or was written by a version before 2.
-        IntegrityError: a part is outside the folder.
-    """
+    """Return the kind and the folder of each part, in order."""
     path = root / MODULES
     listed = read_any_json(path)
     if isinstance(listed, list) and len(listed) > _MOST_PARTS:
@@ -335,11 +319,7 @@ def _check_normalize(path: Path) -> None:
 
 
 def _check_dense(width: int, dense: tuple[Dense, ...]) -> int:
-    """Return the width of vectors after dense layers.
-
-    Raises:
-        DataError: the input of a dense layer does not have the width of its predecessor's output.
-    """
+    """Return the width of vectors after dense layers, which must fit each other."""
     for layer in dense:
         if layer.in_features != width:
             raise DataError(
@@ -373,10 +353,6 @@ def _read_static_settings(folder: Path, scaled: bool) -> tuple[int | None, bool]
 def read_max_length(transformer: Path, content: Mapping[str, Any]) -> int:
     """Return the maximum number of tokens of a text: `max_seq_length`, or else the tokenizer's
     `model_max_length`, and at most the number of positions in the content of `config.json`.
-
-    Raises:
-        DataError: a length is not a whole number, or a setting is not supported, so that the
-            vectors would differ.
     """
     sizes, tokenizer = (
         read_json(transformer / name) if (transformer / name).is_file() else {}

@@ -30,12 +30,6 @@ def write(
     computes vectors.
 
     If several tasks do, the first is used.
-
-    Args:
-        folder: the folder, which contains the encoder.
-        heads: the heads of the tasks, by name.
-        tasks: the tasks, by name.
-        spec: the specification of the encoder.
     """
     name = next((name for name, task in tasks.items() if kind_of(task.kind).vectors), None)
     if name is None:

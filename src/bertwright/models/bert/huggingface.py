@@ -347,11 +347,6 @@ class BertLayout(Layout[BertConfig]):
     ) -> dict[str, Any] | None:
         """Return the task of a model that transformers saved, with the keys of `task.json`; None if
         we have no such task.
-
-        Args:
-            content: the content of its `config.json`.
-            config: the checked configuration that was read from it.
-            path: the path of the file, for messages.
         """
         kind = self._kind(content.get("architectures"))
         if kind is None:

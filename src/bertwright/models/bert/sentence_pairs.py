@@ -77,11 +77,7 @@ def plan_epoch(
     """Return the plan of all instances of one epoch.
 
     Args:
-        shards: the built corpus.
         documents: the numbers of the documents of a split, from which random B are drawn too.
-        config: the configuration of instances.
-        seed: the seed of the run.
-        epoch: the number of the epoch, from 0.
     """
     parts = _Parts.of(shards, np.asarray(documents, np.int64))
     key = make_key("instances", seed, epoch)

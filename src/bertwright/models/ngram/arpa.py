@@ -60,9 +60,7 @@ def write(file: TextIO, words: Sequence[str], tables: Sequence[NgramTable]) -> N
     """Write the tables of the orders 1 to n as an ARPA file.
 
     Args:
-        file: a text file that is open for writing.
         words: the vocabulary, as `spelled` returns it.
-        tables: the tables of the orders 1 to n.
     """
     file.write("\\data\\\n")
     file.writelines(f"ngram {k}={len(table.keys)}\n" for k, table in enumerate(tables, 1))

@@ -49,8 +49,6 @@ def count_ngrams(
     document.
 
     Args:
-        shards: the built corpus.
-        documents: the numbers of the documents.
         order: n.
         folder: the folder for temporary files, as large as the text and its n-grams; the caller
             removes it.

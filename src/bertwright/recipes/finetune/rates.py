@@ -121,8 +121,6 @@ def plan_trials(
 
     Args:
         config: the configuration, with the final numbers of epochs and seeds.
-        setups: the tasks.
-        parameters: the number of parameters of the encoder.
         cost: the cost of all seeds, in trained tokens.
         usual: the rate that suits the encoder.
     """
@@ -239,13 +237,9 @@ def choose_rate(
     below that of the usual rate, or else the usual rate.
 
     Args:
-        plan: the trials.
         new_learner: returns the learner that a trial starts from.
-        hardware: the device and the precision.
-        run: the run's folder.
         tried: the trials that an earlier command completed, by their rates.
         key: the key with which the trials are written; see `key_of`.
-        say: prints a line.
         on_tokens: called with the number of trained tokens.
         seconds: the time for all trials, if they train the whole first seed; None: no limit.
 

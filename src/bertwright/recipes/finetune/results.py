@@ -83,11 +83,9 @@ def figures(
 
     Args:
         config: the configuration, with the values that were chosen for the run.
-        setups: the tasks.
         runs: the results of the completed seeds.
         diverged: the numbers of the seeds that diverged.
         baselines: the evaluations of the baselines, by task and name.
-        depth: the number of layers of the encoder.
         trials: the learning rates that were tried.
     """
     best = max(runs, key=lambda each: each.score)

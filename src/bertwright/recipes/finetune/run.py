@@ -94,9 +94,6 @@ def finetune(
     rate, for one seed.
 
     Raises:
-        ConfigError: the settings do not fit each other or the model, or the folder is in use or
-            must not be replaced.
-        DataError: a file cannot be read, or has nothing to train on.
         Diverged: every seed diverged.
         Interrupted: a signal arrived; the completed seeds are kept.
     """

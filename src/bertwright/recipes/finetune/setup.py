@@ -120,22 +120,12 @@ def set_up(
     """Read a task's files and make its instances.
 
     Args:
-        spec: the task.
-        config: the keys of the run.
-        tokenizer: the model's tokenizer.
-        encoder: the encoder's specification.
-        say: prints a line.
         trained: the maximum length of sequences that the model was trained on, which is the default
             length of windows; None: its number of positions.
         fitted: the layer that a linear head is fitted on without steps; None: heads are trained in
             steps. A fitted head reads the vectors that `embed` computes.
         vectors: the embedding settings of the model's folder, if it is one of
             sentence-transformers.
-
-    Raises:
-        DataError: a file cannot be read, or has nothing to train on.
-        ConfigError: a window is longer than the model reads, or a setting is for another kind of
-            task.
     """
     trained = encoder.max_length if trained is None else trained
     name, kind, files, options = spec.name, kind_of(spec.kind), spec.files, spec.options
@@ -232,16 +222,9 @@ def read_split(
     column of the training file names, or some examples that are held out.
 
     Args:
-        kind: the kind of task.
-        files: the paths of the files, and how they are read.
-        options: the options of the kind.
         seed: the seed of the examples that are held out.
-        say: prints a line.
         train: rows in memory, in place of the training file.
         dev: rows in memory, in place of the dev file.
-
-    Raises:
-        DataError: a file cannot be read, or has only one label or too few examples.
     """
     read = read_labelled(train or files.train, kind, files, options, say)
     examples = read.of_part("train")
@@ -275,9 +258,6 @@ def hold_out(
 
     Examples of the same document or passage stay together. If there are no documents, or fewer than
     ten, only repetitions of the same text stay together.
-
-    Raises:
-        DataError: there are too few examples to hold any out.
     """
     contents = [kind.content(example) for example in examples]
     sources = [kind.source(example) for example in examples]
@@ -464,9 +444,6 @@ def _with_vectors(
 
     The vectors are made according to the settings of the model's folder (`known`). Without such
     settings, they are those that `embed` computes from the last layer.
-
-    Raises:
-        ConfigError: an option applies only to a head with weights of its own.
     """
     if config.transfer in ("features", "gradual") or config.network != "linear":
         what = config.transfer if config.network == "linear" else config.network
@@ -511,9 +488,6 @@ def find_labels(kind: Kind[Any, Any, Any, Any], read: Read, path: str) -> tuple[
 
     If the file has a column of 0 or 1 for each class, they are in its order. The tag O is always
     the first label.
-
-    Raises:
-        DataError: there are too few labels, or each label occurs only once.
     """
     train = read.examples
     labels = read.classes or labels_of(train)

@@ -30,17 +30,11 @@ def teach(
     """Return the training examples with the vectors or scores that the teacher computes for them.
 
     Args:
-        examples: the training examples.
         teacher: a run, a folder of a model, or `hf:ORG/NAME`.
         device: the device of the teacher; `auto` chooses one.
-        say: prints a line.
 
     Returns:
         The examples, and whether they have vectors (`targets`); otherwise they have scores.
-
-    Raises:
-        ConfigError: the teacher was fine-tuned for another kind of task, or it is not clear which
-            of its labels says that two texts belong together.
     """
     model = load(teacher, device)
     name = next((n for n, task in model.tasks.items() if _scores_pairs(model, task)), None)

@@ -75,10 +75,8 @@ def compare_with_training(
     """Return the baselines on evaluated examples, and warnings of those that were trained on.
 
     Args:
-        model: the model that is evaluated.
         path: the file that is evaluated, or rows in memory.
         main: the metric to put first; None: that of the kind of task.
-        name: the name of the task.
         task: the task, with the settings of the evaluation.
         examples: the examples of the file.
     """

@@ -71,15 +71,6 @@ class MultipleChoice(TextHead[ChoiceBatch]):
     task: MultipleChoiceTask
 
     def __init__(self, spec: EncoderSpec, task: MultipleChoiceTask) -> None:
-        """Build the head.
-
-        Args:
-            spec: the specification of the encoder.
-            task: a task of kind `multiple-choice`.
-
-        Raises:
-            ConfigError: the head reads layers that the encoder does not have.
-        """
         super().__init__(spec, task, 1)
 
     def count(self, batch: ChoiceBatch) -> int:
@@ -142,9 +133,6 @@ class MultipleChoiceKind(Kind[MultipleChoiceTask, ChoiceExample, ChoiceInstance,
         """Return one instance for each example, with the windows of all its choices.
 
         `Lengths` counts the tokens of an example's longest choice.
-
-        Raises:
-            DataError: a text or choice is empty; the message names the line.
         """
 
         def texts_of(example: ChoiceExample) -> dict[str, str]:

@@ -109,11 +109,7 @@ class Generator(VocabularyOutput, Head[GenerationBatch]):
     reads_embeddings = True
 
     def __init__(self, spec: EncoderSpec, task: GenerationTask) -> None:
-        """Build the head; `tie` gives it the token embeddings of the encoder.
-
-        Raises:
-            ConfigError: the encoder cannot read the target from left to right.
-        """
+        """Build the head; `tie` gives it the token embeddings of the encoder."""
         if not (spec.causal or spec.prefixed):
             raise ConfigError(
                 "generation needs an encoder that can read a target from left to right, as a BERT "
@@ -125,12 +121,7 @@ class Generator(VocabularyOutput, Head[GenerationBatch]):
         self.task, self.mix, self.before_scores = task, None, None
 
     def tie(self, encoder: Encoder) -> None:
-        """Use an encoder's token embeddings as W.
-
-        Raises:
-            ConfigError: the encoder has no token embeddings, or their width is not that of the
-                head's vectors.
-        """
+        """Use an encoder's token embeddings as W."""
         table = encoder.token_embedding()
         if table is None or table.embedding_dim != self.embedding_width:
             raise ConfigError(
@@ -217,12 +208,6 @@ class GenerationKind(
     def make(
         self, task: GenerationTask, tokenizer: Tokenizer, examples: Sequence[GenerationExample]
     ) -> tuple[list[GenerationInstance], Lengths]:
-        """Return one instance for each example.
-
-        Raises:
-            DataError: a source or target is empty, or the tokenizer removes all of a target; the
-                message names the line.
-        """
 
         def texts_of(example: GenerationExample) -> dict[str, str]:
             target = {} if example.target is None else {"target": example.target}

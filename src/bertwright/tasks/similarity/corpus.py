@@ -35,12 +35,7 @@ How = Literal["neighbours", "dropout"]
 def corpus_rows(
     options: SimilarityOptions, has_dev: bool, say: Callable[[str], None]
 ) -> MemoryRows:
-    """Return the pairs of a corpus as rows, which include the number of their document.
-
-    Raises:
-        DataError: the corpus cannot be read, or has too few sentences.
-        ConfigError: sentences are paired with themselves, and there is no dev file.
-    """
+    """Return the pairs of a corpus as rows, which include the number of their document."""
     reading = CorpusConfig(documents=options.corpus_documents, deduplicate=True)
     report = CorpusReport()
     documents = list(_long_enough(read_documents(options.corpus, reading, report)))

@@ -44,13 +44,8 @@ def form_of(
     """Return the form of the examples of a file.
 
     Args:
-        examples: the examples.
         scores: the lowest and the highest score that the model was trained on, if it was trained on
             scores. Numbers are then scores; by default they may be classes.
-
-    Raises:
-        DataError: some have a number and others a class, a class is unknown, or numbers could be
-            scores as well as classes.
     """
     labels = [example.label for example in examples]
     classes = {label for label in labels if isinstance(label, str)}
@@ -120,13 +115,7 @@ def to_train(examples: Sequence[SimilarityExample], wanted: SimilarityObjective 
     """Return the examples that an objective learns from, with numbers as labels.
 
     Args:
-        examples: the training examples of the file.
         wanted: the objective; None: the one that suits the form.
-
-    Raises:
-        ConfigError: the objective needs labels or hard negatives that the examples do not have, or
-            cannot use scores.
-        DataError: no example can be trained on.
     """
     if wanted == "teacher":
         made = [replace(each, label=1.0) for each in examples]

@@ -117,15 +117,7 @@ class SimilarityHead(StepObjective[SimilarityBatch], Head[SimilarityBatch]):
     task: SimilarityTask
 
     def __init__(self, spec: EncoderSpec, task: SimilarityTask) -> None:
-        """Build the head.
-
-        Args:
-            spec: the specification of the encoder.
-            task: a task of kind `similarity`.
-
-        Raises:
-            ConfigError: one of the `sizes` is larger than the width of the vectors.
-        """
+        """Build the head."""
         super().__init__()
         self.task, self.mix = task, None
         width = spec.width * len(poolings_of(task.head.pooling))
@@ -199,7 +191,6 @@ def compare(
 
     Args:
         task: the task, whose form decides whether ranks are computed.
-        examples: the examples.
         vectors: the unit vectors of the texts of each example, `[T, W]`, by its index.
     """
     ranks: dict[int, int] = {}
@@ -401,9 +392,6 @@ class SimilarityKind(
         """Return one instance for each example.
 
         `Lengths` counts the tokens of an example's longest text.
-
-        Raises:
-            DataError: a text is empty; the message names its line.
         """
         first_prompt, second_prompt = task.first_prompt, task.second_prompt
 

@@ -109,7 +109,6 @@ def similarity_loss(x: Tensor, facts: Tensor, task: SimilarityTask) -> RowLosses
         x: the vectors, `[R, W]`.
         facts: the role, key and label of each text, `[R, 3]`; for the objective `teacher`, the
             teacher's vectors follow in further columns.
-        task: the task, with the objective and its settings.
     """
     widths = [*(size for size in task.options.sizes if size < x.shape[1]), x.shape[1]]
     if task.objective == "teacher":

@@ -191,15 +191,7 @@ class SpanHead(Head[SpanBatch]):
     """Head that scores each token as the start and the end of the answer."""
 
     def __init__(self, spec: EncoderSpec, task: SpanTask) -> None:
-        """Build the head. The task's `dropout` is not used.
-
-        Args:
-            spec: the specification of the encoder.
-            task: a task of kind `span`.
-
-        Raises:
-            ConfigError: the head reads layers that the encoder does not have.
-        """
+        """Build the head. The task's `dropout` is not used."""
         super().__init__()
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)
         self.before_scores = make_before_scores(task.head, spec)
@@ -540,9 +532,6 @@ class SpanKind(Kind[SpanTask, SpanExample, SpanInstance, SpanPrediction]):
         order.
 
         The label is the first answer that is found at its start offset.
-
-        Raises:
-            DataError: a question or passage is empty.
         """
         framing = tokenizer.framing
         room = task.max_length - framing.special_tokens(paired=True)

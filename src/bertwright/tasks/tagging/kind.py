@@ -238,15 +238,7 @@ class Tagger(Head[TaggingBatch]):
     """Head that scores the tags of each word."""
 
     def __init__(self, spec: EncoderSpec, task: TaggingTask) -> None:
-        """Build the head.
-
-        Args:
-            spec: the specification of the encoder.
-            task: a task of kind `tagging`.
-
-        Raises:
-            ConfigError: the head reads layers that the encoder does not have.
-        """
+        """Build the head."""
         super().__init__()
         self.network: Lstm | TagLm | None
         self.mix, self.network, width, self.layers = make_parts(task.head, spec.widths)

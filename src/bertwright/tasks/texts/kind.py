@@ -271,12 +271,7 @@ class TextKind(Kind[T, TextExample, TextInstance, P]):
     def make(
         self, task: T, tokenizer: Tokenizer, examples: Sequence[TextExample]
     ) -> tuple[list[TextInstance], Lengths]:
-        """Return one instance for each text or pair.
-
-        Raises:
-            DataError: a text is empty, or a pair is needed and there is only one text; the message
-                names its line.
-        """
+        """Return one instance for each text or pair."""
 
         def texts_of(example: TextExample) -> dict[str, str]:
             second = {} if example.text2 is None else {"text2": example.text2}
