@@ -115,7 +115,7 @@ def make_app(
     """
     app = App(
         name="bertwright",
-        help="Pre-train, evaluate and serve BERT, and what led to it, from your own text.",
+        help="Train BERT, or what led to it, on your own text; use, evaluate and serve it.",
         help_epilogue=EPILOGUE,
         version=lambda: f"bertwright {__version__}",
         version_flags=["--version"],

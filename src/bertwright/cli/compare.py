@@ -142,8 +142,8 @@ def _compare(
 ) -> None:
     """Compare systems, and print the results."""
     if bool(corpus) == (preset is not None):
-        came = "no corpus" if not corpus else f"a corpus and --preset {preset}"
-        raise ConfigError(f"{came} came; expected files of text, or --preset python: {HOW}")
+        both = ", and not both" if corpus else ""
+        raise ConfigError(f"expected files of text, or --preset python{both}: {HOW}")
     if test is not None and files is None and preset is None:
         raise ConfigError(f"--test is {test}, and there is no task: pass --train FILE too")
 
@@ -151,8 +151,8 @@ def _compare(
         raise ConfigError("--preset python brings its own task: leave out --train and --test")
     if preset is not None and config.held_out != CompareConfig.held_out:
         raise ConfigError(
-            f"--held-out {config.held_out:g} came, but --preset python always holds out a "
-            "tenth of its modules, which its task is tested on: leave it out"
+            "--preset python always holds out a tenth of its modules, on which its task is tested: "
+            f"remove --held-out {config.held_out:g}"
         )
 
     from bertwright.recipes.compare import run as comparison

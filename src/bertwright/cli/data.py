@@ -130,13 +130,12 @@ def _build_parallel(
 
     if len(inputs) not in (1, 2):
         raise ConfigError(
-            "expected --parallel SOURCE TARGET, or one file of pairs; "
-            f"{counted(len(inputs), 'file')} came"
+            f"expected --parallel SOURCE TARGET, or one file of pairs; got {len(inputs)} files"
         )
     if len(inputs) == 2 and columns != (None, None):
         raise ConfigError(
-            "--source and --target name columns of one file of pairs; 2 files came, whose lines "
-            "are the source and the target"
+            "--source and --target name columns of one file of pairs; got 2 files, whose lines are "
+            "the source and the target"
         )
     pairs = open_pairs(Path(inputs[0]), *columns) if len(inputs) == 1 else None
     if pairs and pairs.note:

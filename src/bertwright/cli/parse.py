@@ -118,8 +118,8 @@ def parse(
     if reference is not None:
         if not right:
             raise DataError(
-                f"{reference} holds no tree of a sentence that {model} can read "
-                f"({len(every):,} trees came): give it shorter ones"
+                f"{reference} has {counted(len(every), 'tree')}, and none of a sentence that "
+                f"{model} can read: give it shorter ones"
             )
         groups, total = chunks((tree.words() for tree in right), TEXTS), len(right)
     prints = out is None and reference is None

@@ -61,8 +61,8 @@ def _refuse_fixed(words: Sequence[str], row: Row) -> None:
         key = option.removeprefix("--").replace("-", "_").removeprefix("no_")
         if not _is_option(row, key):
             raise ConfigError(
-                f"{option} came, but {row.name} does not read it: leave it out. bertwright "
-                f"pretrain --model {row.default} --help-all lists what it reads"
+                f"{row.name} has no {option}: remove it. bertwright pretrain --model "
+                f"{row.default} --help-all lists the options that it has"
             )
 
 

@@ -120,7 +120,7 @@ def _pairs_of(
         return clear_pairs(corpus, reading.text_column)
     if len(corpus) != 1:
         raise ConfigError(
-            f"--source and --target name columns of one file of pairs; {len(corpus)} inputs came"
+            f"--source and --target name columns of one file of pairs; got {len(corpus)} files"
         )
     if reading.text_column != CorpusConfig().text_column:
         raise ConfigError(

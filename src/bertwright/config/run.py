@@ -316,9 +316,9 @@ class StepRun(EvaluatedRun):
         lengths = ("steps", "minutes", "epochs")
         return [name for name in lengths if getattr(self, name) is not None]
 
-    def _refuse_length(self, came: str) -> None:
-        """Raise ConfigError: `came` was given instead of exactly one length."""
-        raise ConfigError(f"expected one of --steps, --minutes, --epochs; {came} came")
+    def _refuse_length(self, given: str) -> None:
+        """Raise ConfigError: not exactly one length is `given`."""
+        raise ConfigError(f"expected one of --steps, --minutes, --epochs; got {given}")
 
 
 @dataclass(frozen=True)

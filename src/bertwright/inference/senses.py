@@ -105,7 +105,7 @@ def _rows(
     if len(words) != 1:
         raise ConfigError(
             f"{file.name} has no header of word, sense and sentence, so its lines are sentences: "
-            f"name the word by --word; {len(words)} came"
+            f"name the word by --word; got {len(words)} words"
         )
     lines = ((log.at(n), line) for n, line in file.lines.numbered() if line.strip())
     return False, ((place, [words[0], "", line.replace("\t", " ")]) for place, line in lines)

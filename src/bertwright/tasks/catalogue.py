@@ -153,7 +153,7 @@ def refuse_options(
             source = f" in {where}" if where else ""
             raise ConfigError(
                 f"{written or key}{source} is an option of {of_others}, and this is a {kind} task: "
-                "leave it out"
+                "remove it"
             )
 
 

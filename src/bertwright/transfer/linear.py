@@ -13,10 +13,10 @@ so the layer reads the original vectors, and a saved model needs no other statis
 
 The strength of the penalty (C of scikit-learn) is chosen by the loss of 5-fold cross-validation
 over the training rows; rows of one group, such as the words of a sentence, are in the same fold.
-The loss is compared instead of the accuracy, because with few rows accuracies are nearly equal. It
-is the loss at the best temperature (Guo et al. 2017, "On Calibration of Modern Neural Networks"),
-because a weaker penalty makes a layer overconfident, which says nothing about its predictions. The
-scores of the layer are divided by this temperature if it is above 1.
+The loss is compared instead of the accuracy, because with few rows accuracies are nearly equal.
+Scores are calibrated by temperature scaling (Guo et al. 2017, "On Calibration of Modern Neural
+Networks"), and the penalty is chosen by the loss after it: overconfidence alone should not rule a
+layer out. The scores of the layer are divided by the temperature if it is above 1.
 
 Letters: R rows, F width of a vector, C classes.
 """

@@ -130,7 +130,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert run(["data", "build", "--parallel", *paths[:1], *rest]) == 2
     assert "--parallel SOURCE TARGET" in capsys.readouterr().err
     assert run(["data", "build", "--parallel", *paths, paths[0], *rest]) == 2
-    assert "3 files came" in capsys.readouterr().err
+    assert "3 files" in capsys.readouterr().err
     assert run(["data", "build", "--parallel", *paths, *rest]) == 0
     assert "30 pairs" in capsys.readouterr().out
 

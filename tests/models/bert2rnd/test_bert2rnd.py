@@ -215,7 +215,7 @@ def test_what_does_not_fit(bert: Path, trees: Path, tmp_path: Path) -> None:
             {"sequence_length": 64, "batch": {"micro_tokens": 128}},
             "64 tokens .* 48 positions",
         ),
-        (bert, {"init": "x"}, "--encoder and --init came"),
+        (bert, {"init": "x"}, "--encoder and --init"),
     ):
         with pytest.raises(ConfigError, match=message):
             made(trees, tmp_path / "run", encoder, **over)

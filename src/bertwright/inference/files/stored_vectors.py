@@ -64,7 +64,7 @@ def decode(stored: npt.NDArray[Any], scales: Float32s | None = None) -> Float32s
     if stored.dtype == np.int8:
         shape = (2, stored.shape[1])
         if scales is None or scales.shape != shape or scales.dtype.kind != "f":
-            there = "none are there" if scales is None else f"{scales.dtype} {scales.shape} came"
+            there = "none are there" if scales is None else f"got {scales.dtype} {scales.shape}"
             raise DataError(
                 f"vectors of int8 need their scales, float32 {shape}, in NAME.scales.npy beside "
                 f"them; {there}"

@@ -65,8 +65,8 @@ class Bert2RndRun(TranslationRun):
         super().__post_init__()
         if self.encoder is not None and self.init is not None:
             raise ConfigError(
-                "--encoder and --init came: --init goes on from a model that has its encoder, "
-                "--encoder begins a new one; pass one of them"
+                "--encoder and --init are both given; --init continues a model that has its "
+                "encoder, --encoder begins a new one: pass one of them"
             )
 
     def sources(self) -> dict[str, str]:

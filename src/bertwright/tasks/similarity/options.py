@@ -33,8 +33,8 @@ class SimilarityOptions(TaskOptions):
     for inference data, whose contradictions are hard negatives, else cosent.
     """
     temperature: float = 0.05
-    """Temperature by which cosines are divided, for in-batch, cosent, and a teacher whose vectors
-    have another size.
+    """Divide cosines by this temperature (objectives in-batch and cosent, and a teacher whose
+    vectors have another size).
     """
     margin: float = 0.2
     """Triplet: margin by which the cosine of a positive must exceed that of a hard negative."""
