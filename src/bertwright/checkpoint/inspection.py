@@ -21,6 +21,7 @@ from bertwright.errors import BertwrightError
 from bertwright.storage import pickled
 from bertwright.storage.model_folder import EXPORT, INDEX, WEIGHTS, read_json, short
 from bertwright.storage.tensor_names import part_of, quote
+from bertwright.text.tokenizer.files import holds_tokenizer
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
 
 
@@ -106,8 +107,8 @@ def inspect(path: str | Path) -> Inspection:
 def _inspect_foreign(path: Path, foreign: FileFormat) -> Inspection:
     """Return a description of files of another program. Most formats must be converted to load."""
     found = Inspection(str(path), foreign.described_as, architecture=foreign.architecture)
-    if path.is_dir():
-        _look_at_own_tokenizer(found, path)
+    if holds_tokenizer(path):
+        _look_at_tokenizer(found, path)
     try:
         contents = foreign.describe(path)
         found.sizes, found.parameters = contents.sizes, contents.parameters
@@ -121,12 +122,6 @@ def _inspect_foreign(path: Path, foreign: FileFormat) -> Inspection:
         found.loads = foreign.used_as_is
         found.reason = None if found.loads else f"convert it first: bertwright convert {path} DST"
     return found
-
-
-def _look_at_own_tokenizer(found: Inspection, folder: Path) -> None:
-    """Describe the tokenizer of a folder, if it has tokenizer files."""
-    if any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
-        _look_at_tokenizer(found, folder)
 
 
 def _format(opened: Opened) -> str:

@@ -20,33 +20,26 @@ _READ = (CONFIG, WEIGHTS, TASKS, HEADS, BERT_CONFIG, *TOKENIZER_FILES)
 def verify_folder(
     folder: Path, more: Collection[str] = (), verified: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """Check a folder before anything in it is read: no link may lead out of it (see `check_links`),
-    and its files must match its manifest (see `verify_what_is_read`).
+    """Check a folder before anything in it is read, and return the SHA-256 of each file that was
+    compared with its manifest, by name.
 
-    Returns:
-        The SHA-256 of each file that was compared with the manifest, by its name in the folder.
+    No link may lead out of the folder (see `check_links`). The files of the model and of the
+    tokenizer, those of a folder of sentence-transformers, and the files named in `more` must match
+    the manifest, if there is one.
+
+    Args:
+        verified: the files of the manifest, if all of them were already compared with it. Only
+            files that it does not list are then looked for.
     """
     check_links(folder, parts=False)
-    digests = verify_what_is_read(folder, more, verified)
-    check_links(folder)
+    digests = _verify_by_manifest(folder, more, verified)
+    check_links(folder)  # `modules.json`, which lists the parts, is whole
     return digests
 
 
-def verify_what_is_read(
-    folder: Path, more: Collection[str] = (), verified: Mapping[str, Any] | None = None
+def _verify_by_manifest(
+    folder: Path, more: Collection[str], verified: Mapping[str, Any] | None
 ) -> dict[str, str]:
-    """Check the files of the model and of the tokenizer, those of a folder of
-    sentence-transformers, and the files named in `more`, against the manifest, if the folder has
-    one.
-
-    Args:
-        more: names of further files.
-        verified: the files of the manifest, if all of them were already compared with it. Only
-            files that it does not list are then looked for.
-
-    Returns:
-        The SHA-256 of each file that was compared with the manifest, by its name in the folder.
-    """
     if not (folder / MANIFEST).is_file():
         return {}
     files = read_manifest(folder)["files"] if verified is None else verified

@@ -25,6 +25,7 @@ from bertwright.errors import BertwrightError, DataError, IntegrityError
 from bertwright.storage.pickled import is_pickle
 from bertwright.text.tokenizer.files import (
     SPECIAL_TOKENS,
+    holds_tokenizer,
     huggingface_config,
     place_of_tokenizer,
     read_folder,
@@ -117,7 +118,7 @@ def special_ids(folder: Path) -> dict[str, int]:
     `pad_token_id` is 0 without a padding token, as in the published configurations; `bos_token_id`
     and `eos_token_id` are left out where the tokenizer has no such token.
     """
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+    if not holds_tokenizer(folder):
         return {"pad_token_id": 0}
     special = Tokenizer(*read_folder(folder)).special
     roles = (("bos_token_id", "cls", "bos"), ("eos_token_id", "sep", "eos"))

@@ -32,9 +32,8 @@ from bertwright.nn.objective import Learner
 from bertwright.storage import hdf5
 from bertwright.storage.model_folder import CONFIG, read_json
 from bertwright.text.framing import ends_of
+from bertwright.text.tokenizer.files import holds_tokenizer
 from bertwright.text.tokenizer.tokenizer import Tokenizer, load_tokenizer
-
-_TOKENIZERS = ("tokenizer.json", "vocab.txt")
 
 
 class Elmo(FileFormat):
@@ -50,7 +49,7 @@ class Elmo(FileFormat):
     def describe(self, path: Path) -> Contents:
         notes: tuple[str, ...] = ()
         tokens = 1
-        if any((path / name).is_file() for name in _TOKENIZERS):
+        if holds_tokenizer(path):
             try:
                 tokens = load_tokenizer(path).vocab_size
             except BertwrightError:  # `inspect` reports why the tokenizer cannot be used
@@ -65,7 +64,7 @@ class Elmo(FileFormat):
 
     def read(self, path: Path) -> Imported:
         """Return the encoder in a folder, with the vocabulary of the tokenizer beside it."""
-        if not any((path / name).is_file() for name in _TOKENIZERS):
+        if not holds_tokenizer(path):
             raise DataError(
                 f"{path} has no tokenizer.json: ELMo's files have no vocabulary; copy into it the "
                 "tokenizer of your text (bertwright tokenizer train --algorithm word)"

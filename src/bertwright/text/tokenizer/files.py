@@ -178,6 +178,11 @@ def make_file_words(
     }
 
 
+def holds_tokenizer(folder: Path) -> bool:
+    """Return whether a folder has the files of a tokenizer that says its own rules."""
+    return any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt"))
+
+
 def place_of_tokenizer(folder: Path) -> Path:
     """Return the folder that has the tokenizer's files: the folder itself, or that of a table of
     token vectors within a folder of sentence-transformers."""
