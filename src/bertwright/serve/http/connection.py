@@ -3,7 +3,10 @@
 The limits hold while a request is parsed, before its key is checked. They are on the framing of a
 request, which is all that is not its body: the head, the sizes, extensions and line ends of chunks,
 and the trailers. Parsing many small chunks or headers takes time on the event loop. Therefore what
-a client sends is parsed in slices, and after a slice with many of them the loop serves others.
+a client sends is parsed in slices, and after each slice the loop serves others.
+
+This derives from classes that uvicorn does not document, since no server for ASGI that was compared
+holds these limits by its public settings (benchmarks/README.md, "Web servers").
 """
 
 from __future__ import annotations
@@ -28,9 +31,7 @@ MAX_FIELDS = 128
 MAX_CHUNKS = 16384
 """The most chunks of the body of a request."""
 SLICE = 4096
-"""Bytes that are parsed at once, unless they belong to a body of known length."""
-MAX_EVENTS = 256
-"""Headers and chunks after which the event loop serves others."""
+"""Bytes that are parsed in a turn of the event loop; of a body of known length, all of them."""
 MAX_AHEAD = 64
 """The most requests of a connection that wait for the reply to one before them; uvicorn has no
 limit."""
@@ -67,8 +68,6 @@ class ServerConnection(HttpToolsProtocol):
     """Whether its headers are complete, so that those that follow are trailers."""
     body_left = 0
     """Bytes of its body that have not arrived, where the length is known."""
-    events = 0
-    """Headers and chunks that were parsed since others were served."""
     unparsed = b""
     """Received bytes that are parsed in the next turn of the event loop."""
     next_turn: asyncio.Handle | None = None
@@ -97,23 +96,19 @@ class ServerConnection(HttpToolsProtocol):
             self.parse()
 
     def parse(self) -> None:
-        """Parse what was received. After `MAX_EVENTS` headers and chunks the rest waits for the
-        next turn of the event loop, and no more is read until then."""
+        """Parse a slice of what was received. The rest waits for the next turn of the event loop,
+        and no more is read until then."""
         self._unset_keepalive_if_required()
-        data, start = self.unparsed, 0
-        self.unparsed, self.next_turn, self.events = b"", None, 0
-        self.flow.is_held = False
-        while start < len(data) and not self.transport.is_closing():
-            if self.events > MAX_EVENTS:
-                self.unparsed = data[start:]
-                self.flow.is_held = True
-                self.flow.pause_reading()
-                self.next_turn = self.loop.call_soon(self.parse)
-                return
-            end = start + max(SLICE, self.body_left)
-            self.parse_slice(data[start:end])
-            start = end
+        self.next_turn = None
+        end = max(SLICE, self.body_left)
+        data, self.unparsed = self.unparsed[:end], self.unparsed[end:]
+        self.parse_slice(data)
         if self.transport.is_closing():
+            return
+        self.flow.is_held = bool(self.unparsed)
+        if self.unparsed:
+            self.flow.pause_reading()
+            self.next_turn = self.loop.call_soon(self.parse)
             return
         if not (self.pipeline or (self.is_active and len(self.cycle.body) > HIGH_WATER_LIMIT)):
             self.flow.resume_reading()
@@ -150,7 +145,6 @@ class ServerConnection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header or a trailer; trailers are not passed on."""
-        self.events += 1
         self.fields += 1
         if self.fields > MAX_FIELDS:
             reason = f"a request has over {MAX_FIELDS} headers and trailers"
@@ -197,7 +191,6 @@ class ServerConnection(HttpToolsProtocol):
 
     def on_chunk_header(self) -> None:
         """Count a chunk, which begins."""
-        self.events += 1
         self.chunks += 1
         self.chunk = 0
         if self.chunks > MAX_CHUNKS:
