@@ -29,8 +29,8 @@ from fastapi.responses import Response, StreamingResponse
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.app import make_app
 from bertwright.serve.calls import json_response
+from bertwright.serve.connection import HOST, MAX_FIELDS, MAX_HEAD, bounded
 from bertwright.serve.errors import HttpError, unavailable
-from bertwright.serve.http.connection import HOST, MAX_FIELDS, MAX_HEAD, bounded
 from bertwright.serve.middleware import Middleware, send_error
 from bertwright.serve.process import SWITCH_SECONDS, Server, log_json
 

@@ -100,7 +100,7 @@ INSIDE = {
         {"metrics"},
         {"service"},
         {"error_replies", "middleware"},
-        {"bodies", "http"},
+        {"bodies", "connection"},
         {"calls"},
         {"routing"},
         {"routes"},

@@ -18,9 +18,9 @@ from bertwright.decoding.search import RowsInFlight
 from bertwright.inference.model import Model, load
 from bertwright.serve.app import make_app
 from tests.serve.conftest import until_ready
-from tests.serve.http.test_connection import HOST, connect
-from tests.serve.http.test_connection import served as listening
 from tests.serve.test_bad_input import check_no
+from tests.serve.test_connection import HOST, connect
+from tests.serve.test_connection import served as listening
 from tests.serve.test_metrics import figures
 from tests.serve.test_routes import ask
 

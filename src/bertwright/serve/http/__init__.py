@@ -1,1 +1,0 @@
-"""What clients send, limited before it is parsed."""
