@@ -16,37 +16,31 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
-from bertwright.report.curves import METHODS, labelled_chart
+from bertwright.report.labelled import STYLES, labelled_chart
 from bertwright.report.plots import key
 
 HERE = Path(__file__).parent
-TITLES = {title: name for name, (title, _) in METHODS.items()} | {
-    "pre-trained, frozen": "frozen",
-}
-"""Of the table's rows."""
+STYLES_OF = dict(STYLES.values()) | {"pre-trained, frozen": "frozen"}
+"""The line styles of the table's rows."""
 
 
-def learning_curve(page: str) -> dict[str, object]:
-    """The table of `docs/quickstart.md` as `learning_curve.json` has it."""
+def chart_page() -> str:
+    """A page with the chart of the table of `docs/quickstart.md`, and its legend."""
+    page = (HERE.parent / "quickstart.md").read_text("utf-8")
     (head,) = re.findall(r"^\| method \| (\d.*) \|$", page, re.M)
     sizes = [int(re.sub(r"\D", "", cell)) for cell in head.split("|")]
     rows = re.findall(r"^\| ([^|]+) \| ((?:[\d.]+ %[ |]*)+)$", page, re.M)
     methods = [
-        {"name": TITLES[name], "accuracy": [float(f) / 100 for f in re.findall(r"[\d.]+", cells)]}
+        (name, STYLES_OF[name], [float(f) / 100 for f in re.findall(r"[\d.]+", cells)])
         for name, cells in rows
-        if name in TITLES
+        if name in STYLES_OF
     ]
-    return {"sizes": sizes, "methods": methods}
-
-
-def chart_page() -> str:
-    """A page with the chart and its legend."""
-    found = learning_curve((HERE.parent / "quickstart.md").read_text("utf-8"))
     css = Path(labelled_chart.__code__.co_filename).with_name("templates") / "page.css"
-    legend = "".join(f"<li>{key(style)} {title}</li>" for title, style in METHODS.values())
+    legend = "".join(f"<li>{key(style)} {name}</li>" for name, style, _ in methods)
     return (
         f'<meta charset="utf-8"><style>{css.read_text("utf-8")}main{{padding:12px}}</style><main>'
-        f'<div class="charts one">{labelled_chart(found)}</div><ul class="legend">{legend}</ul>'
+        f'<div class="charts one">{labelled_chart(sizes, methods)}</div>'
+        f'<ul class="legend">{legend}</ul>'
     )
 
 

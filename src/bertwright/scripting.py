@@ -38,6 +38,7 @@ from bertwright.models.catalogue import completed, row_of, system_and_preset, tr
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare import run as comparison
+from bertwright.recipes.compare.folder import LABELLED, hold
 from bertwright.recipes.compare.labelled import Task
 from bertwright.recipes.configure import configure
 from bertwright.recipes.finetune import run as finetuning
@@ -413,7 +414,7 @@ def compare(
     files = [str(each) for each in ([corpus] if isinstance(corpus, str | Path) else corpus)]
     with (
         step_bars("all") if progress else nullcontext(silent) as on_step,
-        comparison.hold(folder, overwrite) as held,
+        hold(folder, overwrite) as held,
     ):
         task = None
         if train is not None:
@@ -436,7 +437,7 @@ def _labelled_file(data: Data, kind: str, name: str, folder: Path) -> str:
     rows = input_rows(data, kind, name)
     if isinstance(rows, str):
         return rows
-    path = folder / comparison.LABELLED / f"{name}.jsonl"
+    path = folder / LABELLED / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows.rows)
     path.write_text("".join(lines), encoding="utf-8", errors="replace")

@@ -12,7 +12,7 @@ from bertwright.cli.app import run
 from bertwright.config.compare import CompareConfig
 from bertwright.errors import BertwrightError
 from bertwright.recipes.compare import presets, train
-from bertwright.recipes.compare.run import PRESET, hold
+from bertwright.recipes.compare.folder import PRESET, hold
 from tests.cli.conftest import JsonOf, Ran
 from tests.recipes.compare.conftest import write_labels, write_text
 from tests.recipes.quickstart.test_corpus import write_package

@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,20 @@ import torch
 
 from bertwright.cli import quickstart
 from bertwright.cli.app import make_app, run
+from bertwright.config.compare import CompareConfig
 from bertwright.errors import DataError, Interrupted
 from bertwright.recipes import pretrain as pretraining
-from bertwright.recipes.quickstart import corpus, task
+from bertwright.recipes.compare import presets
+from bertwright.recipes.compare.rungs import RUNGS
+from bertwright.recipes.quickstart import corpus
 from bertwright.recipes.quickstart import run as recipe
 from bertwright.recipes.quickstart.corpus import Module
+from bertwright.report.rows import Results
 from tests.cli.conftest import Ran
 from tests.raising import assert_names
 
 pytestmark = pytest.mark.slow
+FACTS = ("task", "systems", "settings")
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,12 @@ def some_modules(search: object = None) -> list[Module]:
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    less = ((recipe, "MODEL", "bert-tiny"), (recipe, "VOCAB_SIZE", 600))
-    for where in ((corpus, "find_modules", some_modules), (task, "SIZES", ((0.0, 24),)), *less):
-        monkeypatch.setattr(*where)
+    preset = replace(presets.QUICKSTART, sizes=[(0.0, 12), (0.0, 24)], task_minutes=0.02)
+    config = partial(CompareConfig, vocab_size=600, word_vocab_size=600)
+    monkeypatch.setattr(corpus, "find_modules", some_modules)
+    monkeypatch.setattr(recipe, "QUICKSTART", preset)
+    monkeypatch.setattr(recipe, "CompareConfig", config)
+    monkeypatch.setitem(RUNGS, "bert", replace(RUNGS["bert"], model="bert-tiny"))
 
 
 @pytest.fixture(scope="module")
@@ -76,19 +85,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 
 def test_everything_is_there(finished: Finished) -> None:
-    paths = recipe.Paths(finished.out)
-    for place in (paths.text, paths.report, paths.run / "examples.json"):
-        assert place.is_file(), place
-    assert (paths.run / "checkpoints").is_dir()
-    assert finished.told["report"] == str(paths.report)
+    for name in ("report.html", "results.json", "run/examples.json", "run/model/config.json"):
+        assert (finished.out / name).is_file(), name
+    assert finished.told["report"] == str(finished.out / "report.html")
     assert finished.told["corpus"]["documents"] > 20
 
 
 def test_every_step_says_what_and_how_long(finished: Finished) -> None:
-    for number in range(1, 8):
-        assert f"{number}/7  " in finished.said
-    steps = {"corpus", "tokenizer", "data", "check", "pretrain", "evaluate", "finetune"}
-    assert finished.told["seconds"].keys() == steps
+    assert finished.told["seconds"]
+    for name, seconds in finished.told["seconds"].items():
+        assert name in finished.said
+        assert seconds > 0
     assert "learned nothing" in finished.said
     assert "\x1b" not in finished.said
 
@@ -97,9 +104,8 @@ def test_every_step_says_what_and_how_long(finished: Finished) -> None:
 def test_the_end_says_what_to_do(
     finished: Finished, has_learned: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = recipe.Paths(finished.out)
-    found, curve = finished.told["examples"], finished.told["learning_curve"]
-    quickstart.print_end(paths, found, curve, has_learned)
+    verdict = {"verdict": {"answer": "yes" if has_learned else "no"}}
+    quickstart.print_end(finished.told | {"examples": finished.told["examples"] | verdict})
     shown = capsys.readouterr().out
     longer = f"bertwright quickstart --minutes 20 --out {finished.out} --overwrite"
     assert (longer in shown) is not has_learned
@@ -121,8 +127,6 @@ def test_figures_and_baselines(finished: Finished) -> None:
 def test_the_folder_is_a_model(finished: Finished) -> None:
     for folder in (finished.out, finished.out / "run" / "model"):
         assert run(["inspect", str(folder)]) == 0
-    card = (finished.out / "finetuned" / "model" / "README.md").read_text(encoding="utf-8")
-    assert "TF-IDF" in card  # measured beside it
 
 
 def test_examples_are_of_the_text(finished: Finished) -> None:
@@ -137,64 +141,61 @@ def test_examples_are_of_the_text(finished: Finished) -> None:
         assert title in page
 
 
-def test_the_learning_curve(finished: Finished) -> None:
-    curve = finished.told["learning_curve"]
-    paths = recipe.Paths(finished.out)
-    assert curve["labels"] == ["early", "late", "middle", "python"]
-    assert curve["sizes"] == [24]
-    methods = {method["name"]: method for method in curve["methods"]}
-    assert methods.keys() == {"pretrained", "frozen", "random_start", "tfidf", "majority"}
-    assert methods["majority"]["accuracy"] == [pytest.approx(1 / 4)]
-    for method in methods.values():
-        ((low, high),), (share,) = method["intervals"], method["accuracy"]
-        assert 0 <= low <= share <= high <= 1
-    test = (paths.task / "test.jsonl").read_text(encoding="utf-8").splitlines()
-    assert len(test) == curve["test"]["examples"]
+def test_the_labelled_task(finished: Finished) -> None:
+    found = Results.of(
+        {key: value for key, value in finished.told.items() if key in (*FACTS, "rows")}
+    )
+    assert found.facts["task"]["labels"] == ["early", "late", "middle", "python"]
+    assert found.fractions == [0.5, 1.0]
+    methods = {(row.system, row.way) for row in found.find(measure="task")}
+    ways = {("bert", way) for way in ("frozen", "tuned", "random")}
+    assert methods == ways | {("tfidf", "baseline"), ("majority", "baseline")}
+    assert found.baselines()["majority"].value == pytest.approx(1 / 4)
+    for row in found.find(measure="task"):
+        assert row.low is not None
+        assert row.low <= row.value <= row.high  # type: ignore[operator]
+    test = (finished.out / "python" / "task" / "test.jsonl").read_text("utf-8").splitlines()
+    assert len(test) == found.facts["task"]["examples"]["test"]
     assert set(json.loads(test[0])) == {"text", "label", "module"}
-    results = json.loads((paths.finetuned / "results.json").read_text(encoding="utf-8"))
-    assert f"--name {results['name']} " in curve["command"]  # chance depends on the name
-    assert results["summary"]["accuracy"]["mean"] == methods["pretrained"]["accuracy"][0]
-    assert not (finished.out / ".finetuning").exists()
     page = (finished.out / "report.html").read_text(encoding="utf-8")
     assert "number of labelled examples" in page
-    assert "with 24" in finished.said
+    assert run(["report", str(finished.out)]) == 0
+    assert (finished.out / "report.html").read_text(encoding="utf-8") == page
 
 
 def test_the_next_commands_are_understood(finished: Finished) -> None:
     assert len(finished.told["next"]) == 5
-    for command in [*finished.told["next"], finished.told["learning_curve"]["command"]]:
+    for command in [*finished.told["next"], finished.told["command"]]:
         words = shlex.split(command)[1:]
         make_app(words=words).parse_args(words, exit_on_error=False, print_error=False)
 
 
-def test_what_is_there_stays(finished: Finished, ran: Ran) -> None:
-    printed = ran("quickstart", "--out", finished.out, code=2)
-    assert_names(printed.err, finished.out, "--out", "--overwrite")
+def test_what_is_finished_is_not_done_again(
+    finished: Finished, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_small(monkeypatch)
+    before = (finished.out / "steps.jsonl").stat().st_mtime_ns
+    ran("quickstart", "--minutes", "0.02", "--out", finished.out)
+    assert (finished.out / "steps.jsonl").stat().st_mtime_ns == before
+    printed = ran("quickstart", "--minutes", "1", "--out", finished.out, code=2)
+    assert_names(printed.err, finished.out, "minutes", "--overwrite")
 
 
 def test_overwrite_takes_nothing_but_its_own(tmp_path: Path, ran: Ran) -> None:
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "mine.txt").write_text("mine")
-    assert "is no quickstart" in ran("quickstart", "--out", tmp_path, "--overwrite", code=2).err
+    assert "no comparison" in ran("quickstart", "--out", tmp_path, "--overwrite", code=2).err
     assert (tmp_path / "corpus" / "mine.txt").read_text() == "mine"
-    quick = tmp_path / "quick"
-    with recipe.begin(quick) as paths:
-        paths.run.mkdir()
-        (quick / "notes.txt").write_text("mine")
-        assert "another process" in ran("quickstart", "--out", quick, "--overwrite", code=2).err
-        assert paths.run.is_dir()
-    with recipe.begin(quick, overwrite=True):
-        assert sorted(p.name for p in quick.iterdir()) == ["notes.txt", "quickstart.json"]
 
 
 def test_without_any_text_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
     def finds_none(folder: Path, **how: object) -> None:
-        folder.mkdir()
+        folder.mkdir(parents=True)
         raise DataError("no documentation")
 
-    monkeypatch.setattr(recipe, "write_python_docs", finds_none)
+    monkeypatch.setattr(presets, "write_python_docs", finds_none)
     assert "no documentation" in ran("quickstart", "--out", tmp_path / "a" / "q", code=4).err
     assert not (tmp_path / "a").exists()
 
@@ -209,14 +210,14 @@ def test_minutes(minutes: str, tmp_path: Path, ran: Ran) -> None:
 def test_interrupted_while_pre_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran
 ) -> None:
-    def stopped(*words: object) -> None:
+    def stopped(*words: object, **how: object) -> None:
         raise Interrupted(signal.SIGTERM, "the same command with --resume goes on")
 
     make_small(monkeypatch)
     monkeypatch.setattr(pretraining, "pretrain", stopped)
     out = tmp_path / "quickstart"
     said = " ".join(ran("quickstart", "--out", out, code=143).err.split())
-    assert f"pretrain --config {out}/run/config.toml --resume" in said
+    assert "the same command goes on" in said
 
 
 def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
@@ -231,7 +232,7 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
     )
     assert process.stderr is not None
     said = ""
-    while "1/7" not in said:
+    while "collecting" not in said:
         line = process.stderr.readline()
         assert line, said
         said += line

@@ -200,7 +200,6 @@ KNOW_BERT = (
     "checkpoint.",  # its foreign folders, a larger vocabulary for it, its exported graphs
     "inference.backends.packed",  # its packed weights
     "recipes.learned.bert",  # what its page shows
-    "recipes.quickstart.",  # which trains one
     "cli.data",  # which checks the instances of one by default
 )
 """Files outside of `models/` that may import BERT; all others know the interface of an encoder and

@@ -19,7 +19,7 @@ from bertwright.report.read import read_run
 from bertwright.report.senses_page import senses_page
 from tests.house.source import PACKAGE
 from tests.report.finetuned_runs import KINDS, multi_task, write_finetuned
-from tests.report.test_labelled_curve import figures
+from tests.report.test_labelled import section
 from tests.report.test_ladder import fits, results
 from tests.report.test_pretrained_page import examples, parse, write_run
 
@@ -57,7 +57,7 @@ def attention(_: Path) -> str:
 
 
 def quickstart(folder: Path) -> str:
-    return run_page(read_run(write_run(folder, examples=examples(), learning_curve=figures())))
+    return run_page(read_run(write_run(folder, examples=examples())), section())
 
 
 def learned(folder: Path) -> str:

@@ -30,7 +30,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import TaskFilesConfig
 from bertwright.config.task import TaskOptions
 from bertwright.console import say, step_bars
-from bertwright.errors import BertwrightError, ConfigError
+from bertwright.errors import ConfigError
 from bertwright.progress import clock
 from bertwright.tasks.catalogue import KINDS
 
@@ -156,25 +156,28 @@ def _compare(
         )
 
     from bertwright.recipes.compare import run as comparison
+    from bertwright.recipes.compare.folder import PRESET, hold, refuse_other_folder
     from bertwright.recipes.compare.labelled import Task
-    from bertwright.recipes.compare.presets import MADE, python_docs
+    from bertwright.recipes.compare.presets import MADE, PYTHON, python_docs
 
     out = Path(config.out)
     task = None if files is None else Task(kind, files, options, test)
     request = comparison.Request(corpus, config, task, reading)
-    of_preset = out / comparison.PRESET
+    of_preset = out / PRESET
     if dry_run:
-        comparison.refuse_other_folder(out, overwrite)
+        refuse_other_folder(out, overwrite)
         with TemporaryDirectory() as temporary:  # a plan writes nothing into the folder
             if preset is not None:
                 is_made = (of_preset / MADE).is_file() and not overwrite
-                request = python_docs(config, of_preset if is_made else Path(temporary), say)
+                request = python_docs(
+                    PYTHON, config, of_preset if is_made else Path(temporary), say
+                )
             plan = comparison.plan_of(request, overwrite)
         print_json(plan.as_dict()) if json else _show_plan(plan, config)
         return
-    with step_bars("all") as on_step, comparison.hold(out, overwrite) as folder:
+    with step_bars("all") as on_step, hold(out, overwrite) as folder:
         if preset is not None:
-            request = python_docs(config, of_preset, say, overwrite)
+            request = python_docs(PYTHON, config, of_preset, say, overwrite)
         results = comparison.compare(folder, request, say=say, on_step=on_step)
     print_json(results) if json else _show(results)
     page = out / "report.html"
@@ -182,11 +185,7 @@ def _compare(
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
-    if failed := dict.fromkeys(row["system"] for row in results["rows"] if row["failed"]):
-        raise BertwrightError(
-            f"{', '.join(failed)} failed, for the reasons on {page}; the others are whole. The "
-            "same command tries again what failed"
-        ) from folder.unexpected
+    comparison.refuse_failures(results, folder)
 
 
 def _show(content: Mapping[str, Any]) -> None:

@@ -22,12 +22,14 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     """
     refuse_suffix(out, *PAGE)
 
+    from bertwright.recipes.quickstart.run import write_page
     from bertwright.report.ladder import write_ladder
     from bertwright.report.pages import write_report
-    from bertwright.report.read import LADDER, read_run
+    from bertwright.report.read import LADDER, mapping, read_object, read_run
 
     if (run / LADDER).is_file():
-        path = write_ladder(run, out)
+        preset = mapping(read_object(run / LADDER).get("settings")).get("preset")
+        path = write_page(run, out) if preset == "quickstart" else write_ladder(run, out)
         print_json({"report": path}) if json else print(path)
         return
     found = read_run(run)
@@ -40,5 +42,5 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
         except BertwrightError as error:  # the page can do without examples
             say(f"without examples: {error}")
         found = read_run(run)
-    path = write_report(found, out or run / "report.html")  # for a quickstart, in its top folder
+    path = write_report(found, out or run / "report.html")
     print_json({"report": path}) if json else print(path)

@@ -1,4 +1,4 @@
-"""The charts of pages: curves of a pre-training run, of seeds, and by the number of labels."""
+"""The charts of pages: curves of a pre-training run and of seeds."""
 
 from __future__ import annotations
 
@@ -21,14 +21,6 @@ _OF_TRAINING = {
     "utilization": "Utilization (fraction of measured peak)",
     "memory_gb": "Memory (GB)",
 }
-METHODS = {
-    "pretrained": ("pre-trained, fine-tuned", "tuned"),
-    "frozen": ("pre-trained, frozen, linear layer", "frozen"),
-    "random_start": ("random initialization, fine-tuned", "random"),
-    "tfidf": ("TF-IDF + logistic regression", "words"),
-    "majority": ("most frequent label", "baseline"),
-}
-"""The name and line style of each method of a learning curve."""
 Record = Mapping[str, Any]
 Line = tuple[list[float], list[float]]
 """The xs and ys of a line."""
@@ -116,69 +108,6 @@ def seed_curves(results: Results, records: Sequence[Record], prefix: str = "") -
         # If all values are equal, they define no range, so the axis begins at 0.
         charts.append(chart(name, drawn, f"{where}s", percent, from_zero=len(ys) == 1))
     return [each for each in charts if each]
-
-
-def labelled_chart(curve: Mapping[str, Any]) -> Markup:
-    """Return a chart of accuracy by number of labelled examples, from `learning_curve.json`."""
-    sizes = [f"{int(size):,}" for size in curve["sizes"]]
-    lines = []
-    for method in curve["methods"]:
-        name, style = METHODS.get(method["name"], (str(method["name"]), "train"))
-        ys = [float(value) for value in method["accuracy"]]
-        lines.append(Series(name, [float(n) for n in range(len(ys))], ys, style, legend=""))
-    return chart("Test accuracy", lines, "labelled examples", True, True, sizes)
-
-
-def method_title(name: str) -> str:
-    """Return the description of a method of a learning curve."""
-    return METHODS[name][0] if name in METHODS else name.replace("_", " ")
-
-
-def task_sentence(curve: Mapping[str, Any]) -> str:
-    """Return a description of the task of a learning curve."""
-    labels = curve["labels"]
-    shortest, longest = curve["words"]
-    return (
-        f"Which of {len(labels)} packages ({', '.join(labels)}) does a passage of documentation "
-        f"belong to? A passage has {shortest} to {longest} words; the packages' names are replaced "
-        f'by "{curve["hidden"]}". The {int(curve["test"]["examples"]):,} test passages come from '
-        "modules held out of pre-training and fine-tuning; all labels are equally frequent."
-    )
-
-
-def conclusion(curve: Mapping[str, Any]) -> str:
-    """Return a sentence that says whether pre-training is worth it with the fewest and with the
-    most labelled examples.
-    """
-    methods = {method["name"]: method for method in curve["methods"]}
-    phrase = (
-        "with {} labelled examples the pre-trained model is right in {:.1%}, TF-IDF in {:.1%}, "
-        "random initialization in {:.1%}"
-    )
-    wins, parts = [], []
-    for index in sorted({0, len(curve["sizes"]) - 1}):
-        ours, *others = (
-            float(methods[name]["accuracy"][index])
-            for name in ("pretrained", "tfidf", "random_start")
-        )
-        wins.append(methods["pretrained"]["intervals"][index][0] > max(others))
-        parts.append(phrase.format(f"{int(curve['sizes'][index]):,}", ours, *others))
-        phrase = "with {} in {:.1%}, {:.1%}, {:.1%}"
-    answer = "pays off where labels are few" if wins[0] else "does not clearly pay off"
-    return f"Pre-training {'pays off' if all(wins) else answer}: {'; '.join(parts)}."
-
-
-def best_sentence(curve: Mapping[str, Any]) -> str:
-    """Return a sentence with the best method at each size and the methods in its 95 % interval."""
-    parts = []
-    for index, size in enumerate(curve["sizes"]):
-        ranked = sorted(curve["methods"], key=lambda method: -float(method["accuracy"][index]))
-        names = [f"{method_title(m['name'])} ({m['accuracy'][index]:.1%})" for m in ranked]
-        low = float(ranked[0]["intervals"][index][0])
-        level = [n for n, m in zip(names, ranked, strict=True) if m["accuracy"][index] >= low][1:]
-        doubt = f", not clearly ahead of {' and '.join(level)}" if level else ""
-        parts.append(f"with {int(size):,}, {names[0]}{doubt}")
-    return f"Best {'; '.join(parts)}."
 
 
 def _lines(records: Sequence[Record], x_key: str, key: str) -> list[Series]:

@@ -24,6 +24,7 @@ from bertwright.errors import ConfigError
 from bertwright.progress import clock
 from bertwright.report import curves
 from bertwright.report.curves import Record
+from bertwright.report.labelled import Labelled
 from bertwright.report.numbers import (
     baseline_title,
     count,
@@ -77,23 +78,24 @@ def write_page(out: Path, page: str) -> None:
         file.write(page)
 
 
-def write_report(run: RunFiles, out: Path | None = None) -> Path:
+def write_report(run: RunFiles, out: Path | None = None, labelled: Labelled | None = None) -> Path:
     """Write the page of a run, and return its path.
 
-    The default of `out` is `report.html` in the run's folder.
+    The default of `out` is `report.html` in the run's folder. `labelled` is the section about the
+    labelled task of a quickstart.
 
     Raises:
         ConfigError: `out` cannot be the name of a file.
         BertwrightError: the disk is full or the folder is not writable.
     """
     out = out or run.folder / "report.html"
-    write_page(out, run_page(run))
+    write_page(out, run_page(run, labelled))
     return out
 
 
-def run_page(run: RunFiles) -> str:
+def run_page(run: RunFiles, labelled: Labelled | None = None) -> str:
     """Return the page of a run."""
-    return _finetuned_page(run) if run.results else _pretrained_page(run)
+    return _finetuned_page(run) if run.results else _pretrained_page(run, labelled)
 
 
 def vector_page(
@@ -126,22 +128,14 @@ def _templates() -> Environment:
     more: dict[str, Callable[..., object]] = {
         "values": _values,
         "basename": lambda path: PurePath(str(path or "")).name,
-        "method": curves.method_title,
         "clock": clock,
     }
     environment.filters |= FILTERS | more
-    environment.globals |= {
-        "key": key,
-        "methods": curves.METHODS,
-        "task_sentence": curves.task_sentence,
-        "best_sentence": curves.best_sentence,
-        "conclusion": curves.conclusion,
-        "labelled_chart": curves.labelled_chart,
-    }
+    environment.globals["key"] = key
     return environment
 
 
-def _pretrained_page(run: RunFiles) -> str:
+def _pretrained_page(run: RunFiles, labelled: Labelled | None) -> str:
     config, environment = run.config, run.environment
     data, threads = config.get("data"), environment.get("threads")
     on = f"{threads} thread{'s' * (threads != 1)}" if threads else None
@@ -149,6 +143,7 @@ def _pretrained_page(run: RunFiles) -> str:
         "pretrained.html.j2",
         name=run.name,
         run=run,
+        labelled=labelled,
         facts=[
             config.get("model"),
             mapping(config.get("instances")).get("objectives"),

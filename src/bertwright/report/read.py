@@ -1,9 +1,8 @@
 """Read the files of a run's folder as plain values, for the page of the run.
 
 The files are `config.toml`, `environment.json` and `metrics.jsonl`; for a pre-training run also
-`examples.json`, for a quickstart also `learning_curve.json`, and for a fine-tuned run
-`results.json`. Only what cannot be read is called damaged. Values are not checked, so an error
-while a page is made is a bug.
+`examples.json`, and for a fine-tuned run `results.json`. Only what cannot be read is called
+damaged. Values are not checked, so an error while a page is made is a bug.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from bertwright.train.log import METRICS, read_records
 
 LADDER = "ladder.json"
 """The file that marks the folder of a comparison."""
-_FILES = ("environment.json", "examples.json", RESULTS, "learning_curve.json")
+_FILES = ("environment.json", "examples.json", RESULTS)
 """The files that follow the configuration in the fields of `RunFiles`, in their order."""
 
 
@@ -43,15 +42,13 @@ class RunFiles:
     """
     results: dict[str, Any] = field(default_factory=dict)
     """`results.json` of a fine-tuned run."""
-    learning_curve: dict[str, Any] = field(default_factory=dict)
-    """`learning_curve.json` of a quickstart: the accuracy by the number of labelled examples."""
 
     @property
     def name(self) -> str:
         """The name of the run: that of its folder, for a quickstart that of the folder that
         contains `run`, and in a comparison that of the system.
         """
-        folder = Path(os.path.abspath(self.folder))
+        folder = Path(os.path.abspath(self.folder))  # `run` of a quickstart is a link
         if folder.name == "run":
             return folder.parent.name
         for depth, system in (2, folder.parent), (3, folder.parent.parent):

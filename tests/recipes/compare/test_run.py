@@ -17,6 +17,7 @@ from bertwright.config.finetune import TaskFilesConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, IntegrityError, Interrupted
 from bertwright.recipes.compare import fit, train
 from bertwright.recipes.compare import run as comparison
+from bertwright.recipes.compare.folder import hold
 from bertwright.recipes.compare.labelled import Task
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.report.rows import WAYS, Results, Row
@@ -43,7 +44,7 @@ def run(
         steps.append(name)
 
     request = comparison.Request([str(corpus)], config, task, LINES)
-    with comparison.hold(Path(config.out), overwrite) as folder:
+    with hold(Path(config.out), overwrite) as folder:
         results = comparison.compare(folder, request, say=said.append, on_step=on_step)
     return results, steps
 
@@ -253,7 +254,7 @@ def test_a_folder_in_use_is_left_as_it_is(corpus: Path, tmp_path: Path) -> None:
     config = config_of(tmp_path / "out", "ngram")
     run(corpus, config)
     files = sorted(tmp_path.rglob("*"))
-    with comparison.hold(tmp_path / "out"), pytest.raises(ConfigError, match="another process"):
+    with hold(tmp_path / "out"), pytest.raises(ConfigError, match="another process"):
         run(corpus, config, overwrite=True)
     assert sorted(tmp_path.rglob("*")) == files
 

@@ -52,11 +52,6 @@ on one busy CPU core.
 class Measurement(SystemStep):
     """Measures a pre-trained system with one seed."""
 
-    @classmethod
-    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
-        """Return whether a system is measured."""
-        raise NotImplementedError
-
     def needs(self, of: Comparison) -> Sequence[SystemStep]:
         return [Pretrain(RUNGS[self.rung.is_that_of or self.rung.name], self.seed)]
 
@@ -89,7 +84,7 @@ class HeldOutText(Measurement):
             self.row(metric="unknown_fraction", value=unknown),
         ]
         kind = "pseudo-bits" if is_masked else "bits"
-        return Done(rows, notes=[f"{self.name}: {bits:.3f} {kind} a character"])
+        return Done(rows, notes=[f"{self.rung.name}-{self.seed}: {bits:.3f} {kind} a character"])
 
 
 @dataclass(frozen=True)

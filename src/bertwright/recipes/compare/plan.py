@@ -16,7 +16,6 @@ from bertwright.inference.word_vectors.evaluate import read_word_test
 from bertwright.models.catalogue import make_run, trainable
 from bertwright.models.load import load
 from bertwright.recipes.compare.fit import Baselines, Fit
-from bertwright.recipes.compare.measure import MEASUREMENTS
 from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS, SAME, Rung
 from bertwright.recipes.compare.steps import Comparison, Step
 from bertwright.recipes.compare.text import TrainVocabularies, WriteShards, WriteText
@@ -179,7 +178,7 @@ def _steps_of_systems(of: Comparison, rungs: Sequence[Rung]) -> Iterator[Step]:
             if seed in config.seeds_of_training:
                 if not rung.is_that_of:
                     yield Pretrain(rung, seed)
-                for measurement in MEASUREMENTS:
+                for measurement in of.measurements:
                     if measurement.suits(rung, config):
                         yield measurement(rung, seed)
             if of.labelled is not None and rung.vectors:

@@ -21,7 +21,6 @@ import csv
 import errno
 import json
 import platform
-import shutil
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,18 +31,19 @@ from typing import Any
 
 import torch
 
-from bertwright.atomic import atomic_file, disk_errors, held, parents_made, refuse_existing
+from bertwright.atomic import atomic_file
 from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.errors import BertwrightError, ConfigError, DataError, Interrupted
 from bertwright.machine import processor, usable_cores
 from bertwright.progress import silent
+from bertwright.recipes.compare.folder import TABLE, Folder, empty, refuse_other_folder
 from bertwright.recipes.compare.labelled import Task, read_task
-from bertwright.recipes.compare.measure import Examples, contents
+from bertwright.recipes.compare.measure import MEASUREMENTS, Examples, contents
 from bertwright.recipes.compare.plan import NOT_NAMED, Plan, make_plan
 from bertwright.recipes.compare.rungs import RUNGS, SAME, Rung
-from bertwright.recipes.compare.steps import STEPS, Comparison, Done, Finished, Step
+from bertwright.recipes.compare.steps import Comparison, Finished, Step, SystemStep
 from bertwright.recipes.compare.text import MOST_HELD_OUT, TrainVocabularies, WriteText
 from bertwright.report.conclusion import conclusion, remarks
 from bertwright.report.ladder import write_ladder
@@ -55,12 +55,6 @@ from bertwright.text.corpus.find import find_files
 from bertwright.train.signals import SeveralRuns
 from bertwright.version import __version__
 
-LABELLED = "labelled"
-"""The folder of the labelled files that were given as rows in memory."""
-PRESET = "python"
-FOLDERS = ("text", "vocabulary", "shards", "runs", "tasks", LABELLED, PRESET)
-TABLE = "results.csv"
-FILES = (LADDER, STEPS, RESULTS, TABLE, "report.html", "log.txt")
 TASK_MINUTES = 1.0
 """The maximum minutes of a fit, if they are not set."""
 OnStep = Callable[[str, float, float, float], None]
@@ -88,47 +82,16 @@ class Request:
     """The maximum minutes of a fit, if neither the configuration sets them nor the folder's
     comparison has others.
     """
-
-
-@dataclass
-class Folder:
-    """The folder of a comparison, which this process alone uses."""
-
-    path: Path
-    overwrite: bool
-    """Whether to begin from scratch."""
-    has_begun: bool = False
-    """Whether the folder holds a comparison that can be continued."""
-    unexpected: Exception | None = None
-    """The last error of a step that is a bug of ours; `log.txt` has the traceback of each."""
-
-
-@contextlib.contextmanager
-def hold(out: Path, overwrite: bool = False) -> Iterator[Folder]:
-    """Create a folder, and keep other processes from using it while the block runs.
-
-    If the block fails before the comparison began, the folder is left as it was: if it was new or
-    empty, it is removed.
-
-    Raises:
-        ConfigError: the folder holds something else, or another process is comparing in it.
-        BertwrightError: the disk is full or the folder is not writable.
-    """
-    refuse_other_folder(out, overwrite)
-    is_new = not out.exists()
-    with disk_errors(out), parents_made(out):
-        out.mkdir(exist_ok=True)
-        with held(out, "comparing in"):
-            folder = Folder(out, overwrite, has_begun=any(out.iterdir()))
-            try:
-                yield folder
-            except BaseException:
-                if not folder.has_begun:
-                    _empty(out, but=())
-                    with contextlib.suppress(OSError):  # another process has written into it
-                        if is_new:
-                            out.rmdir()
-                raise
+    preset: str = ""
+    """The name of the preset; empty: none."""
+    run_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Keys of pre-training runs, in place of those of `rungs.py`, by system."""
+    measurements: Sequence[type[SystemStep]] = MEASUREMENTS
+    """What is measured of each system without labels."""
+    names: Sequence[tuple[str, str]] = ()
+    """A name and a group for each document that is not held out; empty: they have numbers."""
+    page: Callable[[Path], object] = write_ladder
+    """Writes the page of the comparison in a folder."""
 
 
 def compare(
@@ -156,10 +119,20 @@ def compare(
     of = _prepare(request, folder.overwrite, say)
     plan = make_plan(of, folder.overwrite)  # what is wrong is an error before anything is written
     if folder.overwrite:
-        _empty(folder.path)
+        empty(folder.path)
         of = replace(of, finished=Finished(of.out))
     _write_settings(of, [rung.name for rung in plan.rungs])
-    return _Run(of, plan, folder, say).all_steps(on_step)
+    return _Run(of, plan, folder, request.page, say).all_steps(on_step)
+
+
+def refuse_failures(results: Mapping[str, Any], folder: Folder) -> None:
+    """Raise BertwrightError if a part of the comparison failed."""
+    failed = dict.fromkeys(row["system"] for row in results["rows"] if row["failed"])
+    if failed:
+        raise BertwrightError(
+            f"{', '.join(failed)} failed, for the reasons on {folder.path / 'report.html'}; the "
+            "others are whole. The same command tries again what failed"
+        ) from folder.unexpected
 
 
 def plan_of(request: Request, overwrite: bool = False) -> Plan:
@@ -170,32 +143,6 @@ def plan_of(request: Request, overwrite: bool = False) -> Plan:
     """
     refuse_other_folder(Path(request.config.out), overwrite)
     return make_plan(_prepare(request, overwrite, silent), overwrite)
-
-
-def refuse_other_folder(out: Path, overwrite: bool) -> None:
-    """Raise ConfigError if a folder holds something that is not part of a comparison."""
-    refuse_existing(out, overwrite=out.is_dir())
-    known = {*FOLDERS, *FILES}
-    names = {place.name for place in out.iterdir()} if out.is_dir() else set()
-    begun = {LABELLED, PRESET}  # these are written before `ladder.json`
-    if names - begun and LADDER not in names and not all(n.startswith(".") for n in names):
-        raise ConfigError(
-            f"{out} holds something that is no comparison (it has no {LADDER}), so it is left as "
-            "it is: choose another --out"
-        )
-    if overwrite and (other := sorted(n for n in names - known if not n.startswith("."))):
-        raise ConfigError(
-            f"{out} holds {other[0]}, which no comparison wrote: remove it, or choose another --out"
-        )
-
-
-def _empty(out: Path, but: Sequence[str] = (LABELLED, PRESET)) -> None:
-    """Remove the files that a comparison wrote, but keep the input that is stored in its folder."""
-    for name in FOLDERS:
-        if name not in but:
-            shutil.rmtree(out / name, ignore_errors=True)
-    for name in FILES:
-        (out / name).unlink(missing_ok=True)
 
 
 def _prepare(request: Request, overwrite: bool, say: Callable[[str], None]) -> Comparison:
@@ -223,6 +170,9 @@ def _prepare(request: Request, overwrite: bool, say: Callable[[str], None]) -> C
         out=out,
         minutes_of_fits=minutes,
         finished=Finished(out),
+        run_settings=request.run_settings,
+        measurements=request.measurements,
+        names=request.names,
     )
 
 
@@ -248,6 +198,7 @@ def _fixed(request: Request) -> dict[str, Any]:
             "reading": request.reading,
             "parallel": config.parallel,
             "lowercase": lowercase,
+            "preset": request.preset,
             "minutes": config.minutes_each,
             **{name: getattr(config, name) for name in names},
         }
@@ -315,6 +266,7 @@ class _Run:
     of: Comparison
     plan: Plan
     folder: Folder
+    page: Callable[[Path], object]
     say: Callable[[str], None]
     failed: dict[str, str] = field(default_factory=dict)
     """The reasons of the steps that failed in this session, by the names of the steps."""
@@ -397,7 +349,7 @@ class _Run:
             writer = csv.DictWriter(file, columns_of(rows), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-        write_ladder(self.of.out)
+        self.page(self.of.out)
         return content
 
     def _results(self) -> dict[str, Any]:
@@ -430,7 +382,7 @@ class _Run:
     def _rows(self) -> Iterator[Row]:
         """Yield the rows of all steps that are done or failed, in the order of the steps."""
         for step in self.plan.steps:
-            done: Done | None = self.of.done(step)
+            done = self.of.done(step)
             if done is not None:
                 yield from done.rows
             elif step.name in self.failed and (row := step.failure(self.failed[step.name])):

@@ -117,6 +117,11 @@ class SystemStep(Step):
         """Return a row of this step."""
         return Row(self.measure, self.rung.name, self.rung.title, self.seed, **figures)
 
+    @classmethod
+    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
+        """Return whether a system has this step."""
+        return True
+
     def seconds(self, of: Comparison) -> float:
         return OVERHEAD
 
@@ -221,6 +226,12 @@ class Comparison:
     minutes_of_fits: Mapping[str, float]
     """The maximum minutes of a fit of each system, by its name."""
     finished: Finished
+    run_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Keys of the pre-training runs of a preset, in place of those of `rungs.py`, by system."""
+    measurements: Sequence[type[SystemStep]] = ()
+    """What is measured of each system without labels."""
+    names: Sequence[tuple[str, str]] = ()
+    """A name and a group for each document of the training text; empty: they have numbers."""
 
     def fit_minutes(self, system: str) -> float:
         """Return the maximum minutes of a fit of a system."""

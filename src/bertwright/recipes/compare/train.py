@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,7 +63,7 @@ def run_of(
         wanted["checkpoint"]["every_minutes"] = every
         wanted["log"] = {"every_seconds": min(5.0, max(0.5, 2 * config.minutes_each))}
         wanted["validation"] = {"every_minutes": every, "tokens": VALIDATION_TOKENS}
-    given = values.merge(rung.settings, wanted)
+    given = values.merge(wanted, rung.settings)
     if rung.name == "cove":
         given["word_vectors"] = str(out.parents[1] / rung.needs / out.name)
     size = open_shards(data, verify=False).vocab_size
@@ -86,7 +87,8 @@ class Pretrain(SystemStep):
         return 60 * of.config.minutes_each + OVERHEAD
 
     def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
-        rung, config = self.rung, of.config
+        settings = of.run_settings.get(self.rung.name, self.rung.settings)
+        rung, config = replace(self.rung, settings=settings), of.config
         out, data = of.run_folder(rung, self.seed), TextFolders(of.out).shards / rung.data
         out.parent.mkdir(parents=True, exist_ok=True)
         run = run_of(
@@ -96,7 +98,8 @@ class Pretrain(SystemStep):
         pretraining.pretrain(run, say, resume=True)
         waited = waited_since(before)
         last = read_records(out / METRICS)[-1]
-        has_page = write_page(out, say, write_findings)
+        named = of.names if len(of.names) == open_shards(data, verify=False).num_documents else None
+        has_page = write_page(out, say, partial(write_findings, names=named))
         row = self.row(
             run=of.inside(out),
             page=has_page,
@@ -109,8 +112,8 @@ class Pretrain(SystemStep):
         )
         environment = json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))
         notes = [
-            f"{self.name}: {row.parameters:,} parameters, {count(row.tokens)} tokens in "
-            f"{row.seconds:,.0f} s"
+            f"{rung.name}-{self.seed}: {row.parameters:,} parameters, {count(row.tokens)} tokens "
+            f"in {row.seconds:,.0f} s"
         ]
         if not has_page:
             notes.append(f"{self.what}: its page could not be written; log.txt has the reason")

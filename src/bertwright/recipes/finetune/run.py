@@ -90,13 +90,14 @@ def finetune(
 
     Several tasks are trained as heads on the same encoder (multi-task learning). `on_progress` is
     called with the number of tokens processed over all seeds; for frozen features, with the number
-    of tokens encoded. `seconds` is the maximum time of training, with the choice of its learning
-    rate, for one seed.
+    of tokens encoded. `seconds` is the maximum time of a run of one seed, with the choice of its
+    learning rate.
 
     Raises:
         Diverged: every seed diverged.
         Interrupted: a signal arrived; the completed seeds are kept.
     """
+    began = time.monotonic()
     keep_freed_memory()
     keep_few_kernels()
     use_own_cores()
@@ -170,7 +171,8 @@ def finetune(
         seeds = _Seeds(
             opened, config, setups, run, hardware, fitted is not None, say, on_progress, on_log
         )
-        seeds.seconds = None if seconds is None else FOR_TRAINING * seconds
+        if seconds is not None:
+            seeds.seconds = max(0.0, FOR_TRAINING * seconds - (time.monotonic() - began))
         seeds.plan, seeds.tried, seeds.key = plan, tried, key
         runs, diverged, interrupted = seeds.train()
         config = seeds.config

@@ -1,208 +1,159 @@
-"""The steps of the quickstart: a corpus from this computer, a vocabulary, shards, a BERT, and a
-page.
+"""The quickstart: a preset of the comparison (`compare/presets.py`) with a page of its own.
 
-Each step is a function that returns the facts to print about it. `cli/quickstart.py` calls the
-functions in turn and measures their time. The folder has:
-
-| path | content |
-|---|---|
-| `corpus/` | the text and an index of its modules (`corpus.py`) |
-| `tokenizer/` | the vocabulary |
-| `shards/` | the text as ids |
-| `run/` | the pre-training run: curves, checkpoints, `examples.json` |
-| `task/` | labelled files made from the corpus (`task.py`) |
-| `finetuned/` | the model fine-tuned on the largest of them |
-| `report.html` | the page |
+One BERT is pre-trained on the documentation of this computer's Python and fitted to a labelled task
+with several numbers of examples. The page is that of its pre-training run, which shows what the
+model has learned, with the results of the task. `run` in the folder is a link to this run, with
+which the folder is a model.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bertwright.atomic import disk_errors, held, parents_made, refuse_existing
-from bertwright.config.corpus import CorpusConfig
-from bertwright.config.run import CheckpointConfig, LogConfig, ValidationConfig
-from bertwright.config.tokenizer import TokenizerConfig
-from bertwright.data.build import build_shards
-from bertwright.data.checkup import Checkup
+from bertwright.config.compare import CompareConfig
 from bertwright.data.doctor import check
-from bertwright.data.shards import open_shards
-from bertwright.data.split import split_documents
-from bertwright.errors import ConfigError, DataError
-from bertwright.models.bert.config import BertRun, InstanceConfig, MaskingConfig
-from bertwright.progress import OnProgress, silent
+from bertwright.progress import silent
+from bertwright.recipes.compare.folder import LINK, PRESET, hold
+from bertwright.recipes.compare.presets import QUICKSTART, python_docs, read_made
+from bertwright.recipes.compare.run import OnStep, compare, refuse_failures
 from bertwright.recipes.configure import instances_of
-from bertwright.recipes.quickstart.corpus import (
-    DocsReport,
-    corpus_files,
-    read_index,
-    write_python_docs,
-)
+from bertwright.recipes.examine import read_run_config, verdict_of
+from bertwright.recipes.quickstart.task import task_sentence
+from bertwright.report.labelled import Labelled, labelled_section
+from bertwright.report.ladder import write_ladder
+from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
-from bertwright.text.corpus.read import read_documents
-from bertwright.text.corpus.report import CorpusReport
-from bertwright.text.tokenizer.train import train_tokenizer
+from bertwright.report.rows import Results, read_results
+from bertwright.train.log import METRICS
 
 MODEL = "bert-mini"
 """The preset that learns the most in five minutes on two cores; see `experiments`."""
-VOCAB_SIZE = 8192
-HELD_OUT = 0.1
-SEED = 1
-
-CORPUS = CorpusConfig(documents="blank-line", sentences="line")
-MARK = "quickstart.json"
 
 
-class Paths:
-    """The paths of all parts of a quickstart."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.corpus = folder / "corpus"
-        self.text = corpus_files(self.corpus)[0]
-        self.tokenizer = folder / "tokenizer"
-        self.shards = folder / "shards"
-        self.run = folder / "run"
-        self.task = folder / "task"
-        self.finetuned = folder / "finetuned"
-        self.report = folder / "report.html"
-
-
-@contextlib.contextmanager
-def begin(folder: Path, overwrite: bool = False) -> Iterator[Paths]:
-    """Create the folder, and keep other processes from using it while the block runs.
-
-    With `overwrite`, the files of an earlier quickstart are deleted.
+def quickstart(
+    out: Path,
+    minutes: float,
+    say: Callable[[str], None],
+    on_step: OnStep = silent,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Run the quickstart, or continue it, and return its results: the content of `results.json`,
+    and what the model has learned.
 
     Raises:
-        ConfigError: the folder is not empty, or with `overwrite`, it is not that of a quickstart;
-            or another process uses it.
+        ConfigError: the folder holds something else, or a quickstart of other minutes.
+        Interrupted: a signal arrived; the same command continues.
     """
-    refuse_existing(folder, overwrite)
-    paths = Paths(folder)
-    is_begun = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
-    if is_begun and not (folder / MARK).is_file():
-        raise ConfigError(
-            f"{folder} holds something that is no quickstart (it has no {MARK}), so it is left "
-            "as it is; choose another --out"
-        )
-    with disk_errors(folder), parents_made(folder):
-        folder.mkdir(exist_ok=True)
-        with held(folder, "running a quickstart in"):
-            for name in ("corpus", "tokenizer", "shards", "run", "task", "finetuned"):
-                shutil.rmtree(folder / name, ignore_errors=True)
-            paths.report.unlink(missing_ok=True)
-            (folder / MARK).write_text("{}\n", encoding="utf-8")
-            try:
-                yield paths
-            except BaseException:
-                with contextlib.suppress(OSError):  # the corpus is not empty: it has begun
-                    if paths.corpus.is_dir():
-                        paths.corpus.rmdir()
-                    if [each.name for each in folder.iterdir()] == [MARK]:
-                        (folder / MARK).unlink()
-                        folder.rmdir()
-                raise
+    config = CompareConfig(out=str(out), minutes=minutes)
+    seconds: dict[str, float] = {}
+    with hold(out, overwrite) as folder:
+        made = out / PRESET
+        request = python_docs(QUICKSTART, config, made, say, overwrite)
+        steps = _timed(seconds, on_step, say)
+        results = compare(folder, replace(request, page=write_page), say=say, on_step=steps)
+        refuse_failures(results, folder)
+        run = out / results["systems"][0]["run"]
+        with contextlib.suppress(OSError):  # a system without links
+            if not (out / LINK).is_symlink():
+                (out / LINK).symlink_to(os.path.relpath(run, out), target_is_directory=True)
+        for line in _data_check(run):
+            say(line)
+        write_page(out)
+        verdict, examples = verdict_of(run), read_run(run).examples
+        say(verdict.sentence)
+    return {
+        **results,
+        "corpus": read_made(made)["corpus"],
+        "verdict": verdict.sentence,
+        "comparison": of_sections(examples, "charts"),
+        "examples": examples,
+        "report": str(out / "report.html"),
+        "model": str(out / LINK),
+        "command": _again(out, read_results(out)),
+        "seconds": seconds,
+        "next": next_commands(),
+    }
 
 
-def write_corpus(paths: Paths, on_progress: OnProgress = silent) -> DocsReport:
-    """Write the corpus: the documentation that this Python contains, each module a document."""
-    with disk_errors(paths.folder):
-        return write_python_docs(paths.corpus, on_progress=on_progress)
+def _timed(seconds: dict[str, float], on_step: OnStep, say: Callable[[str], None]) -> OnStep:
+    """Return a callable that prints the name of each step and its time, which it stores."""
+    present, began = "", time.monotonic()
+
+    def step(name: str, most: float, done: float, total: float) -> None:
+        nonlocal present, began
+        if present:
+            taken = time.monotonic() - began
+            seconds[present] = seconds.get(present, 0.0) + taken
+            say(f"{taken:.1f} s")
+        if name:
+            say(f"\n{name}")
+        present, began = name, time.monotonic()
+        on_step(name, most, done, total)
+
+    return step
 
 
-def train_vocabulary(paths: Paths, on_progress: OnProgress = silent) -> int:
-    """Train the vocabulary, and return its size."""
-    config = TokenizerConfig(vocab_size=VOCAB_SIZE)
-    tokenizer, _ = train_tokenizer([str(paths.text)], CORPUS, config, on_read=on_progress)
-    with disk_errors(paths.folder):
-        tokenizer.save(paths.tokenizer)
-    return tokenizer.vocab_size
+def write_page(folder: Path, out: Path | None = None) -> Path:
+    """Write the page of a quickstart, and return its path.
 
+    As long as there is no model, it is the page of a comparison, which has the reasons.
 
-def build(paths: Paths, on_progress: OnProgress = silent) -> dict[str, Any]:
-    """Write the shards, and return their counts."""
-    manifest = build_shards(
-        [str(paths.text)], paths.shards, paths.tokenizer, CORPUS, on_progress=on_progress
-    )
-    counts: dict[str, Any] = manifest["counts"]
-    return counts
-
-
-def check_data(paths: Paths, on_progress: OnProgress = silent) -> Checkup:
-    """Check the shards, and return the findings."""
-    instances = instances_of(configuration(paths, 1.0))
-    return check(paths.shards, instances, on_progress=on_progress)
-
-
-def configuration(paths: Paths, minutes: float) -> BertRun:
-    """Return the configuration of the pre-training run.
-
-    Keys that are not set here have the defaults of `bertwright pretrain`.
+    Args:
+        folder: the folder of the quickstart.
+        out: the file to write; None: `report.html` in the folder.
     """
-    return BertRun(
-        data=str(paths.shards),
-        out=str(paths.run),
-        model=MODEL,
-        minutes=minutes,
-        seed=SEED,
-        # Shorter sequences and more masks than published give more predictions in the same time
-        # (experiments/small_budget).
-        instances=InstanceConfig(sequence_length=64),
-        masking=MaskingConfig(probability=0.25),
-        validation=ValidationConfig(
-            fraction=HELD_OUT, hold_out="documents", tokens=32768, every_minutes=minutes / 10
-        ),
-        checkpoint=CheckpointConfig(keep=1),
-        log=LogConfig(every_seconds=min(5.0, max(0.5, minutes))),
+    results = read_results(folder)
+    run = folder / results.systems[0]["run"]
+    if not results.find(measure="pretrain", failed=False) or not (run / METRICS).is_file():
+        return write_ladder(folder, out)
+    run = folder / LINK if (folder / LINK).is_dir() else run
+    return write_report(read_run(run), out or folder / "report.html", section_of(folder, results))
+
+
+def section_of(folder: Path, results: Results) -> Labelled:
+    """Return the section of the page about the labelled task."""
+    task = results.facts["task"]
+    if not task:
+        return Labelled(left_out=read_made(folder / PRESET)["left_out"])
+    sentence = task_sentence(task["labels"], task["examples"]["test"])
+    return labelled_section(results, sentence, _again(folder, results))
+
+
+def _again(folder: Path, results: Results) -> str:
+    """Return the command that fine-tunes the model again on all labelled examples."""
+    task = results.facts["task"]
+    tuned = results.of_task("bert", "tuned")
+    if tuned is None or tuned.first.rate is None:
+        return ""
+    return (
+        f"bertwright finetune classification --model {folder} --train {task['files']['train']} "
+        f"--learning-rate {tuned.first.rate:g} --out {folder}-again"
     )
 
 
-def read_modules(
-    paths: Paths, validation_fraction: float
-) -> Iterator[tuple[dict[str, Any], Sequence[str], bool]]:
-    """Yield each module of the corpus: its entry in the index, its sentences, and whether it is
-    held out.
-
-    Raises:
-        DataError: the corpus and the shards do not belong together.
-    """
-    shards = open_shards(paths.shards)
-    index = read_index(paths.corpus)
-    if len(index) != shards.num_documents:
-        raise DataError(
-            f"{paths.shards} has {shards.num_documents} documents, the corpus {len(index)}: "
-            "they do not belong together; run bertwright quickstart --overwrite"
-        )
-    held_out = set(split_documents(shards, "dev", validation_fraction).tolist())
-    documents = read_documents([str(paths.text)], CORPUS, CorpusReport())
-    for number, (entry, sentences) in enumerate(zip(index, documents, strict=True)):
-        yield entry, sentences, number in held_out
+def _data_check(run: Path) -> list[str]:
+    """Return lines about the data of a run: the number of findings, and those to look at."""
+    config = read_run_config(run)
+    checkup = check(Path(config.data), instances_of(config))
+    found = f"data: {checkup.errors} errors, {checkup.warnings} warnings"
+    unusual = [finding for finding in checkup.findings if finding.level != "ok"]
+    return [found, *(f"{each.level}: {each.message}; {each.advice}" for each in unusual)]
 
 
-def document_names(paths: Paths) -> list[tuple[str, str]]:
-    """Return the module and the package of each document."""
-    return [(entry["module"], package_of(entry)) for entry in read_index(paths.corpus)]
+def of_sections(examples: Mapping[str, Any], what: str) -> list[Any]:
+    """Return the charts or the masked texts of all sections of `examples.json`."""
+    return [each for section in examples.get("sections", []) for each in section.get(what, [])]
 
 
-def package_of(entry: Mapping[str, Any]) -> str:
-    """Return the package of an entry in the index; `python` for the standard library and the
-    topics.
-    """
-    return str(entry["package"]) if entry["source"] == "packages" else "python"
-
-
-def suggested_text(run: Path) -> str:
+def suggested_text(examples: Mapping[str, Any]) -> str:
     """Return a text with a mask for trying the model, if possible one that it predicts right."""
-    blanks = [
-        blank
-        for section in read_run(run).examples["sections"]
-        for blank in section.get("blanks", [])
-    ]
+    blanks = of_sections(examples, "blanks")
     right = [each for each in blanks if each["top"] and each["top"][0][0] == each["truth"]]
     (text, *_) = [each["text"] for each in (right or blanks)[-1:]] or [
         "Return the [MASK] of the array."

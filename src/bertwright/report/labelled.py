@@ -1,0 +1,140 @@
+"""The section of a quickstart's page: results by the number of labelled examples, in a chart, a
+table and sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from bertwright.report.numbers import baseline_title
+from bertwright.report.plots import Series, chart
+from bertwright.report.rows import Mean, Results
+
+STYLES = {
+    ("bert", "tuned"): ("pre-trained, fine-tuned", "tuned"),
+    ("bert", "frozen"): ("pre-trained, frozen, linear layer", "frozen"),
+    ("bert", "random"): ("random initialization, fine-tuned", "random"),
+    ("tfidf", "baseline"): (baseline_title("tfidf"), "words"),
+    ("majority", "baseline"): (baseline_title("majority"), "baseline"),
+}
+"""The name and the line style of each method, by its system and its way."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, and its result for each number of labelled examples."""
+
+    name: str
+    style: str
+    results: Sequence[Mean | None]
+
+    @property
+    def accuracy(self) -> list[float | None]:
+        """The accuracies; None: it is not measured."""
+        return [None if mean is None else mean.value for mean in self.results]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What the section shows."""
+
+    sizes: Sequence[int] = ()
+    """The numbers of labelled examples, in ascending order."""
+    methods: Sequence[Method] = ()
+    sentence: str = ""
+    """A description of the task."""
+    command: str = ""
+    """The command that fine-tunes again; empty: there is none."""
+    left_out: str = ""
+    """Why there is no task; empty: there is one."""
+    best: Sequence[float] = field(default=())
+    """The best accuracy for each number of examples."""
+
+    @property
+    def chart(self) -> Markup:
+        """The chart of accuracy by the number of examples; empty if there is one number."""
+        if len(self.sizes) < 2:
+            return Markup("")
+        return labelled_chart(
+            self.sizes, [(each.name, each.style, each.accuracy) for each in self.methods]
+        )
+
+    @property
+    def conclusion(self) -> str:
+        """Whether pre-training is worth it with the fewest and with the most labels."""
+        named = {each.style: each.results for each in self.methods}
+        phrase = (
+            "with {} labelled examples the pre-trained model is right in {:.1%}, TF-IDF in {:.1%}, "
+            "random initialization in {:.1%}"
+        )
+        wins, parts = [], []
+        for index in sorted({0, len(self.sizes) - 1}):
+            found = [named.get(style, [None] * 99)[index] for style in ("tuned", "words", "random")]
+            ours, *others = found
+            if ours is None or None in others:
+                return ""
+            values = [mean.value for mean in found if mean is not None]
+            wins.append((ours.low or 0.0) > max(values[1:]))
+            parts.append(phrase.format(f"{self.sizes[index]:,}", *values))
+            phrase = "with {} in {:.1%}, {:.1%}, {:.1%}"
+        answer = "pays off where labels are few" if wins[0] else "does not clearly pay off"
+        return f"Pre-training {'pays off' if all(wins) else answer}: {'; '.join(parts)}."
+
+    @property
+    def best_sentence(self) -> str:
+        """The best method for each number of examples, and those within its 95 % interval."""
+        return f"Best {'; '.join(self._best_of_each())}." if self.methods else ""
+
+    def _best_of_each(self) -> Iterator[str]:
+        for index, size in enumerate(self.sizes):
+            found = [(m.name, mean) for m in self.methods if (mean := m.results[index])]
+            found.sort(key=lambda each: -each[1].value)
+            names = [f"{name} ({mean.value:.1%})" for name, mean in found]
+            low = found[0][1].low
+            level = [
+                name
+                for name, (_, mean) in zip(names[1:], found[1:], strict=True)
+                if low is None or mean.value >= low
+            ]
+            doubt = f", not clearly ahead of {' and '.join(level)}" if level else ""
+            yield f"with {size:,}, {names[0]}{doubt}"
+
+
+def labelled_section(results: Results, sentence: str, command: str) -> Labelled:
+    """Return the section of the results of a quickstart's task.
+
+    Args:
+        results: the results.
+        sentence: a description of the task.
+        command: the command that fine-tunes again; empty: there is none.
+    """
+    examples = results.facts["task"]["examples"]["train"]
+    methods = []
+    for (system, way), (name, style) in STYLES.items():
+        found = [results.of_task(system, way, fraction) for fraction in results.fractions]
+        if any(found):
+            methods.append(Method(name, style, found))
+    sizes = [max(1, round(fraction * examples)) for fraction in results.fractions]
+    best = [
+        max((v for each in methods if (v := each.accuracy[index]) is not None), default=0.0)
+        for index in range(len(sizes))
+    ]
+    return Labelled(sizes, methods, sentence, command, best=best)
+
+
+def labelled_chart(
+    sizes: Sequence[int], methods: Sequence[tuple[str, str, Sequence[float | None]]]
+) -> Markup:
+    """Return a chart of accuracy by the number of labelled examples.
+
+    `methods` are names, line styles and accuracies.
+    """
+    lines = []
+    for name, style, accuracy in methods:
+        points = {float(n): value for n, value in enumerate(accuracy) if value is not None}
+        lines.append(Series(name, list(points), list(points.values()), style, legend=""))
+    names = [f"{size:,}" for size in sizes]
+    return chart("Test accuracy", lines, "labelled examples", True, True, names)
