@@ -86,7 +86,7 @@ def test_a_dry_run_of_the_preset_writes_and_deletes_nothing(
     assert "bert" in json_of(*words)["systems"]
     assert not out.exists()
     with hold(out) as folder:  # a comparison of the preset
-        presets.python_docs(CompareConfig(out=str(out)), out / PRESET, print)
+        presets.python_docs(presets.PYTHON, CompareConfig(out=str(out)), out / PRESET, print)
         folder.has_begun = True
     files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert files

@@ -114,7 +114,10 @@ def labelled_section(results: Results, sentence: str, command: str) -> Labelled:
     examples = results.facts["task"]["examples"]["train"]
     methods = []
     for (system, way), (name, style) in STYLES.items():
-        found = [results.of_task(system, way, fraction) for fraction in results.fractions]
+        found = [
+            results.mean(measure="task", system=system, way=way, fraction=fraction)
+            for fraction in results.fractions
+        ]
         if any(found):
             methods.append(Method(name, style, found))
     sizes = [max(1, round(fraction * examples)) for fraction in results.fractions]
