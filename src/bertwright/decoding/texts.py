@@ -172,10 +172,10 @@ class GrowingText(Row):
         return more
 
     def _settle(self) -> None:
-        """Settle all but the last `SETTLED` tokens.
+        """Keep the text of all but the last `SETTLED` tokens, which are not decoded again.
 
-        This is done only if their text was emitted, and if decoding the others without them gives
-        the same text.
+        This is done only if that text was emitted, and if decoding the others without it gives the
+        same text.
         """
         self._settles_at = len(self.ids) + SETTLED
         count = len(self.ids) - SETTLED

@@ -68,4 +68,4 @@ class AlbertRun(MaskedRun):
     instances: AlbertInstanceConfig = field(default_factory=AlbertInstanceConfig)
     """What a training sequence is made of."""
     architecture: AlbertConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""

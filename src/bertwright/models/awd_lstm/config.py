@@ -96,4 +96,4 @@ class AwdLstmRun(LanguageModelRun):
     optimizer: OptimizerConfig = field(default_factory=partial(OptimizerConfig, learning_rate=5e-3))
     """The optimizer, with a higher learning rate for LSTMs."""
     architecture: AwdLstmConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""

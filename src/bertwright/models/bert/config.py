@@ -224,7 +224,7 @@ class MaskingConfig:
         at_least(self, 1, "max_predictions")
 
     def most_predictions(self, sequence_length: int) -> int:
-        """Predictions of one sequence of at most `sequence_length` tokens."""
+        """Return the most predictions of one sequence of at most `sequence_length` tokens."""
         if self.max_predictions is not None:
             return self.max_predictions
         return max(1, math.ceil(self.probability * sequence_length))
@@ -241,7 +241,7 @@ class MaskedRun(StepRun):
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     """Which tokens are masked."""
     architecture: BertConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     @property
     def longest_sequence(self) -> int:
@@ -278,7 +278,7 @@ class LeftToRightBertRun(LanguageModelRun):
     start: InitializationConfig = field(default_factory=InitializationConfig)
     """How weights are initialized."""
     architecture: LeftToRightBertConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def positions_of(self, model: BertConfig) -> int:
         return model.max_position_embeddings

@@ -54,6 +54,14 @@ EMBEDDINGS: Names = {
     "embeddings.segment.weight": "embeddings.token_type_embeddings.weight",
     "embeddings.norm": "embeddings.LayerNorm",
 }
+LM_HEAD: Mapping[str, Names] = {
+    "masked_lm": {
+        "transform": "lm_head.dense",
+        "norm": "lm_head.layer_norm",
+        "bias": "lm_head.bias",
+    },
+}
+"""The masked LM of RoBERTa and of MPNet."""
 CLASSIFIER_POOLERS: Mapping[str, Names] = {
     "classification": {"dense": "classifier.dense"},
     "regression": {"dense": "classifier.dense"},

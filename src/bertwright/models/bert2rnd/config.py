@@ -59,7 +59,7 @@ class Bert2RndRun(TranslationRun):
     schedule: ScheduleConfig = field(default_factory=inverse_sqrt)
     """The learning rate over time."""
     architecture: Bert2RndConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

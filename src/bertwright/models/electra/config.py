@@ -89,7 +89,7 @@ class ElectraRun(MaskedRun):
     )
     """Which tokens the generator predicts; published: 15%, all of which are replaced by [MASK]."""
     architecture: ElectraConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -122,4 +122,4 @@ class ElmoRun(LanguageModelRun):
     """The keys of a run that trains both language models of an ELMo: forward and backward."""
 
     architecture: ElmoConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""

@@ -82,7 +82,7 @@ class GptRun(LanguageModelRun):
     untrained.
     """
     architecture: GptConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def positions_of(self, model: GptConfig) -> int:
         return model.max_position_embeddings
@@ -100,7 +100,7 @@ class Gpt2Run(LanguageModelRun):
     untrained.
     """
     architecture: Gpt2Config | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def positions_of(self, model: Gpt2Config) -> int:
         return model.max_position_embeddings

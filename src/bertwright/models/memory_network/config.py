@@ -41,7 +41,7 @@ class MemoryNetworkRun(StepRun):
     longest_story: int = 1024
     """Maximum number of tokens of a story."""
     architecture: MemoryNetworkConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "longest_story")

@@ -117,4 +117,4 @@ class ModernBertRun(MaskedRun):
     """Which tokens are masked; published: 0.3 of them. Held-out text is masked at 0.15, as for
     every masked LM here."""
     architecture: ModernBertConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""

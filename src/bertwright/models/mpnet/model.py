@@ -35,6 +35,7 @@ from bertwright.models.bert.huggingface import (
     CLASSIFIER_POOLERS,
     CLASSIFIER_SCORES,
     EMBEDDINGS,
+    LM_HEAD,
     BertLayout,
     Names,
 )
@@ -129,13 +130,7 @@ class MpnetLayout(BertLayout):
         "layers.#.feed_forward_norm": "encoder.layer.#.output.LayerNorm",
     }
     pooler: ClassVar[Names] = {"dense": "mpnet.pooler.dense"}
-    objectives: ClassVar[Mapping[str, Names]] = {
-        "masked_lm": {
-            "transform": "lm_head.dense",
-            "norm": "lm_head.layer_norm",
-            "bias": "lm_head.bias",
-        },
-    }
+    objectives: ClassVar[Mapping[str, Names]] = LM_HEAD
     decoder: ClassVar[str] = "lm_head.decoder"
     task_poolers: ClassVar[Mapping[str, Names]] = CLASSIFIER_POOLERS
     task_scores: ClassVar[Mapping[str, str]] = CLASSIFIER_SCORES

@@ -61,7 +61,7 @@ class NgramRun(PassRun, EvaluatedRun):
     `out`.
     """
     architecture: NgramConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

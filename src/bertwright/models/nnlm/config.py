@@ -46,4 +46,4 @@ class NnlmRun(LanguageModelRun):
     optimizer: OptimizerConfig = field(default_factory=partial(OptimizerConfig, learning_rate=2e-2))
     """The optimizer, with a higher learning rate for a network of one layer."""
     architecture: NnlmConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""

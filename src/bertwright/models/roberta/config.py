@@ -80,4 +80,4 @@ class RobertaRun(BertRun):
     instances: SingleTextConfig = field(default_factory=SingleTextConfig)
     """What a training sequence is made of."""
     architecture: RobertaConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""

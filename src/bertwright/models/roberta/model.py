@@ -32,6 +32,7 @@ from bertwright.models.bert.encoder import Bert, BertEmbeddings, bert_spec
 from bertwright.models.bert.huggingface import (
     CLASSIFIER_POOLERS,
     CLASSIFIER_SCORES,
+    LM_HEAD,
     BertLayout,
     Names,
 )
@@ -72,13 +73,7 @@ class RobertaLayout(BertLayout):
     classes: ClassVar[str] = "Roberta"
     prefix: ClassVar[str] = "roberta."
     pooler: ClassVar[Names] = {"dense": "roberta.pooler.dense"}
-    objectives: ClassVar[Mapping[str, Names]] = {
-        "masked_lm": {
-            "transform": "lm_head.dense",
-            "norm": "lm_head.layer_norm",
-            "bias": "lm_head.bias",
-        },
-    }
+    objectives: ClassVar[Mapping[str, Names]] = LM_HEAD
     decoder: ClassVar[str] = "lm_head.decoder"
     task_poolers: ClassVar[Mapping[str, Names]] = CLASSIFIER_POOLERS
     task_scores: ClassVar[Mapping[str, str]] = CLASSIFIER_SCORES

@@ -69,7 +69,7 @@ class Seq2SeqRun(TranslationRun):
     The data needs a vocabulary of words.
     """
     architecture: Seq2SeqConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def sources(self) -> dict[str, str]:
         return {} if self.word_vectors is None else {"word_vectors": self.word_vectors}

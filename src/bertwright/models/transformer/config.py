@@ -81,7 +81,7 @@ class TransformerRun(TranslationRun):
     schedule: ScheduleConfig = field(default_factory=inverse_sqrt)
     """The learning rate over time."""
     architecture: TransformerConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def positions_of(self, model: TransformerConfig) -> int:
         return model.max_position_embeddings

@@ -151,7 +151,7 @@ class Word2VecRun(WordVectorsRun):
     learning_rate: float | None = None
     """Learning rate at the start; it falls to zero over all passes. Unset: 0.025, for CBOW 0.05."""
     architecture: Word2VecConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         between(self, 1, MOST_TOKENS, "negative")
@@ -179,7 +179,7 @@ class FastTextRun(Word2VecRun):
     learning_rate: float | None = 0.05
     """Learning rate at the start; it falls to zero over all passes."""
     architecture: FastTextConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         if self.architecture is not None and self.architecture.max_n == 0:
@@ -215,7 +215,7 @@ class GloveRun(WordVectorsRun):
     `out`.
     """
     architecture: GloveConfig | None = None
-    """The model\'s configuration; unset: that of the preset or of `init`."""
+    """The model's configuration; unset: that of the preset or of `init`."""
 
     def __post_init__(self) -> None:
         above(self, 0, "most", "power", "learning_rate")
