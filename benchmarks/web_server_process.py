@@ -32,7 +32,7 @@ from bertwright.serve.calls import json_response
 from bertwright.serve.connection import HOST, MAX_FIELDS, MAX_HEAD, bounded
 from bertwright.serve.errors import HttpError, unavailable
 from bertwright.serve.middleware import Middleware, send_error
-from bertwright.serve.process import SWITCH_SECONDS, Server, log_json
+from bertwright.serve.process import Server, log_json
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
 from needs import needs
@@ -283,7 +283,6 @@ def main() -> int:
     parser.add_argument("--drain", type=float, default=30.0, help="seconds to end after SIGTERM")
     args = parser.parse_args()
     log_json()
-    sys.setswitchinterval(SWITCH_SECONDS)
     return SERVERS[args.server].serve(*make_application(args.model, args.drain))
 
 
