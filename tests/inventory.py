@@ -35,6 +35,7 @@ if __name__ == "__main__":
 import bertwright
 from bertwright.cli.app import make_app
 from bertwright.cli.app import run as run_verb
+from bertwright.cli.variants import variant_of
 from bertwright.models.catalogue import MODELS, trainable
 from bertwright.tasks.catalogue import KINDS
 from tests.forms import ALIKE, FORMS, LABELS, ROWS, WORDS
@@ -58,17 +59,16 @@ def arguments_of(words: Sequence[str], verb: Sequence[str]) -> dict[str, str]:
     app: Any = make_app(words=words)
     for name in verb:
         app = app[name]
-    defaults = getattr(app.default_command, "defaults", {})
-    reads = getattr(app.default_command, "reads", lambda key: True)
+    variant = variant_of(app.default_command)
     found = {}
     for argument in app.assemble_argument_collection():
         if not argument.parse or argument.children or argument.name == "*":
             continue
         key = argument.name.lstrip("-").replace("-", "_")
-        if not reads(key):
+        if not variant.has_option(key):
             continue
         default = argument.field_info.default if argument.field_info else inspect.Parameter.empty
-        default = defaults.get(key, default)
+        default = variant.defaults.get(key, default)
         kind = "" if argument.index is None else " (positional)"
         value = "" if default is inspect.Parameter.empty else f" = {shown(default)}"
         names = "/".join(name for name in argument.names if not name.startswith("--empty-"))

@@ -9,6 +9,7 @@ import pytest
 
 from bertwright.cli.app import make_app
 from bertwright.cli.sections import COMMON
+from bertwright.cli.variants import variant_of
 from bertwright.models.catalogue import MODELS
 from bertwright.tasks.catalogue import options_of
 from tests.cli.conftest import Ran
@@ -19,9 +20,9 @@ def options(verb: str, *words: str) -> set[str]:
     """The options that a verb takes."""
     app = make_app(words=[verb, *words])[verb]
     names = [a.name for a in app.assemble_argument_collection() if a.parse and not a.children]
-    reads = getattr(app.default_command, "reads", lambda key: True)
+    has_option = variant_of(app.default_command).has_option
     options = {name.removeprefix("--") for name in names if name.startswith("--")}
-    return {name for name in options if reads(name.replace("-", "_"))}
+    return {name for name in options if has_option(name.replace("-", "_"))}
 
 
 @pytest.mark.slow

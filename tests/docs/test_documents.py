@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bertwright.cli.app import make_app, run
+from bertwright.cli.variants import variant_of
 from bertwright.models.catalogue import MODELS, trainable
 from tests.house.source import ROOT
 
@@ -104,13 +105,13 @@ def test_each_option_is_on_a_page(words: list[str]) -> None:
     if words[0] == "pretrain":
         page = ROOT / "docs" / "systems" / f"{system_of_preset(words[-1])}.md"
         of_system = page.read_text("utf-8") if page.exists() else ""
-    reads = getattr(app.default_command, "reads", lambda key: True)
+    has_option = variant_of(app.default_command).has_option
     missing = []
     for argument in app.assemble_argument_collection():
         name = next((name for name in argument.names if name.startswith("--")), None)
         if name is None or argument.index is not None or not argument.show:
             continue
-        if not reads(name[2:].replace("-", "_")):
+        if not has_option(name[2:].replace("-", "_")):
             continue
         section, _, last = name[2:].rpartition(".")
         as_option = rf"--(no-)?{re.escape(name[2:])}\b(?![-.])"

@@ -37,6 +37,7 @@ from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
 from bertwright.cli.rewriting import with_options, with_value
 from bertwright.cli.sections import options_of
+from bertwright.cli.variants import variant_of
 from bertwright.console import say
 from bertwright.errors import BertwrightError, DataError
 from bertwright.process_settings import bound_threads
@@ -131,24 +132,18 @@ def make_app(
             groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=index)
             app.command(groups[group])
         verb: Any = target
-        after = EPILOGUE
         module, _, function = target.partition(":")
         if [command] == words[:1] and function == "verb_for":
             verb = import_module(module).verb_for(words)
-            after = "\n\n".join(filter(None, [EPILOGUE, getattr(verb, "models", "")]))
+        variant = variant_of(verb)
+        after = "\n\n".join(filter(None, [epilogue(command), EPILOGUE, variant.epilogue]))
         (groups[group] if group else app).command(
             verb,
             name=name,
             help=line,
             sort_key=index,
-            help_epilogue=f"{epilogue(command)}\n\n{after}",
-            group_parameters=options_of(
-                command,
-                everything,
-                getattr(verb, "reads", None),
-                getattr(verb, "defaults", {}),
-                getattr(verb, "own", None),
-            ),
+            help_epilogue=after,
+            group_parameters=options_of(command, everything, variant),
         )
     app.register_install_completion_command(
         help="Complete words of the command line in this shell: bash, zsh or fish (--shell).",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from bertwright.cli.variants import Variant, vary
 from bertwright.config import values
 from bertwright.config.generation import GenerationConfig
 from bertwright.config.task import Form, TaskOptions
@@ -102,13 +103,13 @@ of task; None: none of them is given."""
 
 def of_kind(verb: Callable[..., None], kind: str) -> Callable[..., None]:
     """Give a verb the options of a kind of task; if it is no kind, the verb has none of them."""
-    if kind in KINDS:
-        verb.__annotations__["options"] = Annotated[
-            KINDS[kind].options | None,
-            EVERY_KEY_OF_SEVERAL,
-        ]
-        verb.own = f"options of {kind}", options_of(kind)  # type: ignore[attr-defined]
-    return verb
+    if kind not in KINDS:
+        return verb
+    variant = Variant(
+        types={"options": Annotated[KINDS[kind].options | None, EVERY_KEY_OF_SEVERAL]},
+        section=(f"options of {kind}", options_of(kind)),
+    )
+    return vary(verb, variant)
 
 
 def refuse_other_options(kind: str, words: Sequence[str]) -> None:

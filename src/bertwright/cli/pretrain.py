@@ -7,16 +7,16 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bertwright.cli.options import EVERY_KEY, ConfigFile, Flag, Overwrite
+from bertwright.cli.options import EVERY_KEY, ConfigFile, Flag, Overwrite, given
 from bertwright.cli.reading import find_file
+from bertwright.cli.variants import Variant, vary
 from bertwright.config import values
-from bertwright.config.run import PassRun, RunConfig, StepRun
+from bertwright.config.run import RunConfig, StepRun
 from bertwright.console import say
 from bertwright.errors import ConfigError
 from bertwright.models.catalogue import (
@@ -41,11 +41,11 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
         ConfigError: there is no such model, the file cannot be read, or the system does not read an
             option.
     """
-    given = {name: _given(words, name) for name in ("model", "init", "config")}
-    if given["config"]:
-        file = values.read_toml(find_file(given["config"], ("pretrain",)))
-        given |= {name: given[name] or file.get(name) for name in ("model", "init")}
-    model, init = (None if given[name] == "none" else given[name] for name in ("model", "init"))
+    file: dict[str, Any] = {}
+    if config := given(words, "config"):
+        file = values.read_toml(find_file(config, ("pretrain",)))
+    chosen = (given(words, name) or file.get(name) for name in ("model", "init"))
+    model, init = (None if name == "none" else name for name in chosen)
     system = None if model or not init else _system_of(Path(values.at_home(init)))
     if system in MODELS and system not in trainable():
         raise not_trained(system)
@@ -81,8 +81,8 @@ def _verb(row: Row, model: str | None) -> Callable[..., None]:
     ) -> None:
         """Pre-train a model on shards that `data build` wrote; without --model and --init a BERT.
 
-        The length of the run is one of --steps, --minutes and --epochs. Ctrl-C and SIGTERM save
-        the run and end it with exit codes 130 and 143; the same command with --resume continues it.
+        The options that set the length of the run depend on the model. Ctrl-C and SIGTERM save the
+        run and end it with exit codes 130 and 143; the same command with --resume continues it.
 
         Args:
             resume: Continue the run in --out, or start it if there is none. Only options of
@@ -99,23 +99,21 @@ def _verb(row: Row, model: str | None) -> Callable[..., None]:
         if os.environ.get("RANK", "0") == "0":  # only one of torchrun's processes prints
             _print_end(folder, config)
 
-    run, said = row.run, str(pretrain.__doc__)
+    run = row.run
     assert run is not None
-    if issubclass(run, PassRun):
-        lengths = "one of --steps, --minutes and --epochs"
-        passes = "--epochs, passes over the data"
-        both = "--epochs (passes over the data) or --minutes; with both, the shorter one holds"
-        said = said.replace(lengths, both if "minutes" in values.keys_of(run) else passes)
-        said = said.replace("log, checkpoint and parallel", "log and checkpoint")
-    names = f"{', '.join(row.presets)}; unset: {row.default}, or the size of `init`."
-    pretrain.__doc__ = f"{said.rstrip()}\n            config.model: {names}"
-    pretrain.reads = partial(_is_option, row)  # type: ignore[attr-defined]
-    pretrain.defaults = defaults_of(run, model)  # type: ignore[attr-defined]
-    pretrain.build = partial(_build, row, run)  # type: ignore[attr-defined]
-    pretrain.words = () if model is None else ("--model", model)  # type: ignore[attr-defined]
-    pretrain.models = _models()  # type: ignore[attr-defined]
-    pretrain.__annotations__["config"] = Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]
-    return pretrain
+    presets = f"{', '.join(row.presets)}; unset: {row.default}, or the size of `init`."
+    return vary(
+        pretrain,
+        Variant(
+            types={"config": Annotated[run, EVERY_KEY, Parameter(consume_multiple=True)]},
+            has_option=partial(_is_option, row),
+            texts={"model": presets},
+            defaults=defaults_of(run, model),
+            build=partial(_build, row, run),
+            words=() if model is None else ("--model", model),
+            epilogue=_models(),
+        ),
+    )
 
 
 def _is_option(row: Row, key: str) -> bool:
@@ -169,13 +167,6 @@ def _print_end(run: Path, config: RunConfig) -> None:
         parses = row.reads == "pairs" and writes_trees(load_tokenizer(run / "model"))
         use = 'parse --model {run} "A sentence."' if parses else row.use
         say(f"use it: bertwright {use.format(run=folder)}")
-
-
-def _given(words: Sequence[str], name: str) -> str | None:
-    """Return the value of an option on the command line, or None if it is not given."""
-    found = [after for word, after in pairwise(words) if word == f"--{name}"]
-    found += [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
-    return found[-1] if found else None
 
 
 def _system_of(init: Path) -> str | None:

@@ -27,6 +27,7 @@ from cyclopts import (
 )
 from cyclopts.config import Dict, Env
 
+from bertwright.cli.variants import variant_of
 from bertwright.config import values
 from bertwright.config.ranges import OutOfRange
 from bertwright.errors import ConfigError
@@ -103,7 +104,7 @@ def complete(app: App, commands: tuple[str, ...], arguments: ArgumentCollection)
             tokens[0] = tokens[0].evolve(value="", implicit_value=None)
     for argument in arguments:
         if argument.children and not argument.keys:
-            _build(argument, file, getattr(app.default_command, "build", None))
+            _build(argument, file, variant_of(app.default_command).build)
     of_verb: dict[str, Any] = {
         _key(a.name): file[_key(a.name)] for a in arguments if not a.keys and _key(a.name) in file
     }
@@ -261,7 +262,7 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
             message = f"missing {name}, {', '.join(others)}."
     if "nknown option" in message and "mean" not in message:
         message += " A text that begins with a dash comes after --."
-    command = ("bertwright", *commands, *getattr(apps[-1].default_command, "words", ()))
+    command = ("bertwright", *commands, *variant_of(apps[-1].default_command).words)
     return f"{message} {' '.join(command)} --help-all lists what there is."
 
 

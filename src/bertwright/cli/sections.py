@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from copy import copy
-from types import MappingProxyType
 from typing import Any
 
 from cyclopts import Group
+
+from bertwright.cli.variants import Variant
 
 _FINETUNE = (
     "train dev data tasks model out text label transfer epochs learning-rate batch-size seeds "
@@ -34,38 +34,26 @@ COMMON = {
 options are put in sections by the part of their name before the dot."""
 
 
-Own = tuple[str, list[str]]
-"""The title of a verb's options that depend on its words, and their keys."""
-
-
-def options_of(
-    verb: str,
-    everything: bool,
-    reads: Callable[[str], bool] | None = None,
-    defaults: Mapping[str, Any] = MappingProxyType({}),
-    own: Own | None = None,
-) -> Group:
+def options_of(verb: str, everything: bool, variant: Variant) -> Group:
     """Return the group of a verb's options, which formats their help.
 
-    Args:
-        verb: the verb.
-        everything: show all options, not the common ones alone.
-        reads: returns whether the verb has a key; None: it has all of them.
-        defaults: the defaults by key, where they are not those of the classes of sections.
-        own: options that are a section of their own, which is always shown.
+    With `everything` it shows all options, not the common ones alone.
     """
 
     def show(console: Any, options: Any, panel: Any) -> None:
         from cyclopts.help import DefaultFormatter
 
-        entries = [e for e in panel.entries if reads is None or reads(_key(e))]
+        entries = [entry for entry in panel.entries if variant.has_option(_key(entry))]
         for entry in entries:
-            if (value := defaults.get(_key(entry))) is not None:
+            if (value := variant.defaults.get(_key(entry))) is not None:
                 entry.default = str(value)
-        sections = _split(entries, verb, own)
+            if text := variant.texts.get(_key(entry)):
+                entry.description.primary_renderable.plain = text
+        sections = _split(entries, verb, variant.section)
         titles = list(sections)
         if not everything and verb in COMMON:
-            always = ["Common options", own[0].capitalize() if own else ""]
+            always = ["Common options"]
+            always += [variant.section[0].capitalize()] if variant.section else []
             titles = [title for title in always if title in sections]
         for title in titles:
             shown = copy(panel)
@@ -82,7 +70,7 @@ def _key(entry: Any) -> str:
     return str(entry.positive_names[0]).removeprefix("--").replace("-", "_")
 
 
-def _split(entries: Any, verb: str, own: Own | None) -> dict[str, list[Any]]:
+def _split(entries: Any, verb: str, own: tuple[str, list[str]] | None) -> dict[str, list[Any]]:
     """Return the entries of a panel by section, with the line breaks in their texts removed."""
     common = [f"--{name}" for name in COMMON.get(verb, "").split()]
     sections: dict[str, list[Any]] = {"Common options": []} if common else {}

@@ -268,7 +268,7 @@ class StepRun(EvaluatedRun):
     """A run that is trained step by step, for one length: steps, minutes or epochs."""
 
     steps: int | None = None
-    """Length of the run in optimizer steps."""
+    """Length of the run in optimizer steps, in place of minutes or epochs."""
     minutes: float | None = None
     """Length of the run in minutes of wall-clock time, including validation."""
     epochs: float | None = None
