@@ -48,8 +48,9 @@ LENGTHS = ("steps", "minutes", "epochs")
 """Keys of a run's length, of which it has one. The command line's replaces that of a file."""
 
 HYPHEN = "\0-"
-"""Stands for the hyphen of the words that `_VALUE` matches, which cyclopts would read as
-options.
+"""Stands for the hyphen of the words that `_VALUE` matches, which cyclopts would read as options:
+its `allow_leading_hyphen` would also take the next option as a value. No word of a command line can
+have this character.
 """
 _VALUE = re.compile(r"-|-\d[\d.]*=.+")  # standard input; a label that is renamed, as -1=negative
 
