@@ -132,7 +132,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(run: Path) -> None:
     weights.write_bytes(data)
     with pytest.warns(DamagedCheckpoint, match=r"SHA-256.*step-10000"):
         assert find_checkpoint(run).name == "step-10000"
-    refused(weights.parent, IntegrityError, r"model.safetensors was changed after it was written")
+    refused(weights.parent, IntegrityError, r"model\.safetensors was changed")
     (run / "checkpoints" / "step-10000" / "MANIFEST.json").write_text('{"files": null}')
     with pytest.warns(DamagedCheckpoint) as told:
         assert find_checkpoint(run / "checkpoints" / "latest").name == "step-09000"
@@ -155,7 +155,7 @@ def test_tokenizer_files_are_those_of_the_manifest(folder: Path, name: str) -> N
     (folder / name).write_bytes(content)
     load(folder)
     (folder / "added_tokens.json").write_text("{}")
-    refused(folder, IntegrityError, r"'added_tokens.json', which its MANIFEST.json does")
+    refused(folder, IntegrityError, r"'added_tokens\.json'.*MANIFEST\.json")
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])

@@ -143,7 +143,7 @@ def test_files_that_list_no_task(tuned: Path, content: bytes) -> None:
 def test_too_many_tasks(tuned: Path) -> None:
     content = {"format": 1, "tasks": {f"t{n}": {"kind": "span"} for n in range(1001)}}
     (tuned / "task.json").write_text(json.dumps(content))
-    refused(tuned, DataError, "lists 1001 tasks; expected 1000 at most")
+    refused(tuned, DataError, "1001 tasks.*1000")
 
 
 def test_large_heads_are_held_against_the_weights_before_memory_is_taken(tmp_path: Path) -> None:

@@ -338,7 +338,7 @@ def test_a_missing_tensor_of_a_head(tmp_path: Path) -> None:
     tensors = load_file(tmp_path / "model.safetensors")
     bias = tensors.pop("classifier.bias")
     rewrite(tmp_path, tensors)
-    refused(tmp_path, IntegrityError, r"lacks 'classifier.bias'; its task.json lists")
+    refused(tmp_path, IntegrityError, r"'classifier\.bias'.*task\.json")
     del tensors["classifier.weight"]
     for more in ({}, {"qa_outputs.bias": bias}):
         rewrite(tmp_path, {**tensors, **more})
@@ -370,12 +370,12 @@ def test_tensors_of_heads_beside_that_are_others(
 def test_heads_beside_that_are_missing_or_truncated(tmp_path: Path) -> None:
     saved(tmp_path, {"crf": ODD["crf"]})
     (tmp_path / "heads.safetensors").write_bytes(b"cut")
-    refused(tmp_path, IntegrityError, r"heads.safetensors is truncated or damaged")
+    refused(tmp_path, IntegrityError, r"heads\.safetensors")
     (tmp_path / "heads.safetensors").unlink()
-    refused(tmp_path, IntegrityError, r"lacks heads.safetensors; its task.json lists")
+    refused(tmp_path, IntegrityError, r"lacks heads\.safetensors.*task\.json")
     saved(tmp_path, {"crf": ODD["crf"]})
     (tmp_path / "task.json").unlink()
-    refused(tmp_path, IntegrityError, r"has 'objectives.crf.*; its config.json lists")
+    refused(tmp_path, IntegrityError, r"'objectives\.crf.*config\.json")
 
 
 def test_labels_that_do_not_fit_the_weights(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_labels_that_do_not_fit_the_weights(tmp_path: Path) -> None:
         folder = tmp_path / name
         saved(folder, {name: (TASKS | ODD)[name]})
         change_task(folder, labels=["a", "b"])
-        refused(folder, IntegrityError, r"\[3, 24\]; its task.json asks for \[2, 24\]")
+        refused(folder, IntegrityError, r"\[3, 24\].*task\.json.*\[2, 24\]")
 
 
 def test_the_manifest_covers_what_is_read(tmp_path: Path) -> None:
@@ -401,7 +401,7 @@ def test_the_manifest_covers_what_is_read(tmp_path: Path) -> None:
         refused(tmp_path, IntegrityError, message)
         (tmp_path / name).write_bytes(whole)
     (tmp_path / "heads.safetensors").unlink()
-    refused(tmp_path, IntegrityError, r"heads.safetensors is missing; copy it again")
+    refused(tmp_path, IntegrityError, r"heads\.safetensors is missing")
 
 
 def test_the_program_of_the_document_runs(tmp_path: Path, monkeypatch: Any) -> None:

@@ -39,7 +39,7 @@ def test_two_begin_at_once(data: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
     def begin_late(*words: object) -> None:
         monkeypatch.setattr(run_folder, "begin", begin)
-        fails(config, ConfigError, "another process is training into")
+        fails(config, ConfigError, "another process")
         begin(*words)
 
     monkeypatch.setattr(run_folder, "begin", begin_late)

@@ -84,7 +84,7 @@ def test_a_run_that_exists(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     config = config_of(data, run, steps=1)
     train(config)
-    fails(config, ConfigError, "holds a run already: --resume goes on with it, --ov")
+    fails(config, ConfigError, "--resume .*--overwrite")
     (run / "notes.txt").write_text("of the old run")
     train(config_of(data, run, steps=2), overwrite=True)
     assert newest(run).name == "step-00000002"
@@ -229,7 +229,7 @@ def test_a_damaged_shard_ends_with_5(tmp_path: Path) -> None:
     tokens = next(damaged.glob("shard-*.tokens"))
     tokens.write_bytes(b"\xff" * tokens.stat().st_size)
     config = config_of(damaged, tmp_path / "run")
-    fails(config, IntegrityError, "was changed after it was written")
+    fails(config, IntegrityError, "was changed")
     fails(config, IntegrityError, "holds the id 65535", verify=False)
 
 
@@ -349,7 +349,7 @@ def test_a_disk_that_is_really_full(data: Path, small_disk: Path, room: int) -> 
     run = small_disk / "run"
     config = config_of(data, run, checkpoint={"every_steps": 2, "keep": 9}, log={"every_steps": 1})
     (small_disk / "ballast").write_bytes(bytes(room * 1000))
-    fails(config, BertwrightError, "is full; what was saved before")
+    fails(config, BertwrightError, "is full")
     verify_manifest(newest(run))
     for folder in list_checkpoints(run):
         verify_manifest(folder)
@@ -403,7 +403,7 @@ def test_a_model_that_does_not_fit_the_memory_is_never_built(
 ) -> None:
     sizes = {"hidden_size": 65_536, "num_hidden_layers": 1_000, "intermediate_size": 262_144}
     large = config_of(data, tmp_path / "run", architecture=sizes)
-    fails(large, ConfigError, "parameters, which take .* GB of memory; this machine has")
+    fails(large, ConfigError, "GB of memory")
     assert not (tmp_path / "run").exists()
     monkeypatch.setattr(memory, "usable_memory", lambda: 1000)
     with pytest.raises(ConfigError, match=f"{newest(whole_run).name} has .* parameters"):

@@ -169,7 +169,7 @@ def test_an_export_that_is_off_is_refused(
 
     int8 = out / "model.onnx"  # in place of float32
     monkeypatch.setattr(exporting, "write_onnx", lambda _, path: shutil.copyfile(int8, path))
-    raises(BertwrightError, "the export is off: its ", export, model, tmp_path / "off", "onnx")
+    raises(BertwrightError, "export is off", export, model, tmp_path / "off", "onnx")
     assert not (tmp_path / "off").exists()
     monkeypatch.setattr(exporting, "check_random", lambda *_: 0.0)
     monkeypatch.setattr(graph_files, "quantize_for_onnx", lambda path: None)
@@ -247,7 +247,7 @@ def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         export(scores, out, "onnx", int8=True, sample=["a"])
     writes = GenerationTask(max_length=12, stride=0, options=GenerationOptions(max_target_tokens=4))
     writer = small_bert.write_model(tmp_path / "writer", [], tasks={"writer": writes})
-    raises(ConfigError, "the head writer writes a text token by token", export, writer, out, "onnx")
+    raises(ConfigError, "writer", export, writer, out, "onnx")
     assert not out.exists()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'pip install "bertwright\[export\]"'):

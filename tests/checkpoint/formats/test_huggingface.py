@@ -145,7 +145,7 @@ def test_no_weights_or_only_a_pickle(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     refused(folder, DataError, r"has no model.safetensors")
     (folder / "pytorch_model.bin").write_bytes(b"never read")
-    refused(folder, DataError, r"pickle.*bertwright convert .* DST writes model.saf")
+    refused(folder, DataError, r"pickle.*bertwright convert .* DST")
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_shards(sharded: Path, learner: Learner) -> None:
     reindex(sharded, lambda p: {k: v for k, v in p.items() if k != "cls.predictions.bias"})
     refused(sharded, IntegrityError, "list different tensors")
     (sharded / "model-00002-of-00002.safetensors").unlink()
-    refused(sharded, IntegrityError, r"model-00002-of-00002.safetensors is missing")
+    refused(sharded, IntegrityError, r"model-00002-of-00002\.safetensors")
 
 
 @pytest.mark.parametrize(

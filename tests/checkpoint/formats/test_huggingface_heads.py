@@ -264,12 +264,12 @@ def test_a_task_of_another_kind_than_the_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [0, -1, 10**9, "3", True, 2.0])
 def test_hostile_numbers_of_labels(classes: Path, count: Any) -> None:
     change(classes / "config.json", id2label=None, num_labels=count)
-    refused(classes, DataError, r"'num_labels' in .* expected a whole number")
+    refused(classes, DataError, "'num_labels'")
 
 
 def test_labels_that_do_not_fit_the_weights_and_those_that_are_numbers(classes: Path) -> None:
     change(classes / "config.json", id2label={"0": "a", "1": "b"})
-    refused(classes, IntegrityError, r"\[3, 24\]; its config.json asks for \[2, 24\]")
+    refused(classes, IntegrityError, r"\[3, 24\].*config\.json.*\[2, 24\]")
     change(classes / "config.json", id2label={"0": 1, "1": 2, "2": 3})
     assert load(classes).tasks["classification"].labels == ("1", "2", "3")
 
@@ -298,7 +298,7 @@ def test_the_name_of_a_head_over_an_encoder_without_it(classes: Path) -> None:
     save_file({n: t for n, t in tensors.items() if "classifier" not in n}, path)
     assert load(classes).tasks == {}
     save_file({n: t for n, t in tensors.items() if n != "classifier.bias"}, path)
-    refused(classes, IntegrityError, r"lacks 'classifier.bias'; its config.json lists")
+    refused(classes, IntegrityError, r"'classifier\.bias'.*config\.json")
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_a_bare_encoder(folder: Path, tensors: dict[str, Tensor], learner: Learn
     assert "not in the file: cls.predictions" in str(loaded.report)
     assert_same(loaded.learner.encoder, learner.encoder)
     rewrite(folder, {**bare, "decoder.weight": torch.zeros(2)})
-    refused(folder, IntegrityError, r"has 'decoder.weight', which no bert")
+    refused(folder, IntegrityError, r"'decoder\.weight'.*bert")
 
 
 def test_a_masked_lm_without_a_pooler(folder: Path, tensors: dict[str, Tensor]) -> None:

@@ -105,7 +105,7 @@ def test_missing_and_unknown_tensors(folder: Path) -> None:
         rewrite(folder, {name: x for name, x in tensors.items() if name != lost})
         refused(folder, IntegrityError, f"lacks '{lost}'")
     rewrite(folder, {**tensors, "encoder.more": torch.zeros(1)})
-    refused(folder, IntegrityError, r"has 'encoder.more', which no toy")
+    refused(folder, IntegrityError, r"'encoder\.more'.*toy")
 
 
 def test_other_shapes_and_types(folder: Path) -> None:

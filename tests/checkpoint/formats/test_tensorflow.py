@@ -160,7 +160,7 @@ def test_paths(folder: Path, published: dict[str, Tensor]) -> None:
     for name in ("bert_model.ckpt", "bert_model.ckpt.index"):
         assert find_checkpoint(folder / name) == folder
     write(folder, published, "model.ckpt-200")
-    refused(folder, DataError, r"has the checkpoints bert_model.ckpt, model.ckpt-200; name one")
+    refused(folder, DataError, r"bert_model\.ckpt, model\.ckpt-200")
     other = {name: value + 1 for name, value in published.items()}
     write(folder, other, "model.ckpt-200")
     loaded = load(find_checkpoint(folder / "model.ckpt-200"))
@@ -205,9 +205,9 @@ def test_lacking_left_over_and_of_another_shape(folder: Path, published: dict[st
 def test_what_is_damaged(folder: Path, published: dict[str, Tensor]) -> None:
     bad = torch.full((H,), float("inf"))
     write(folder, {**published, "bert/pooler/dense/bias": bad})
-    refused(folder, DataError, r"'bert/pooler/dense/bias' in .* not finite")
+    refused(folder, DataError, "'bert/pooler/dense/bias'")
     (folder / "bert_config.json").unlink()
-    refused(folder, DataError, r"has no bert_config.json")
+    refused(folder, DataError, r"bert_config\.json")
 
 
 def test_a_variable_that_is_called_as_transformers_calls_ours(

@@ -171,7 +171,7 @@ def sentences(folder: Path, tmp_path: Path) -> Path:
 
 def test_sizes_that_do_not_follow(sentences: Path) -> None:
     (sentences / "1_Pooling" / "config.json").write_text('{"pooling_mode": ["cls", "max"]}')
-    raises(DataError, "is 24; it is given vectors of 48 numbers", embedding_of, sentences)
+    raises(DataError, "24.*48 numbers", embedding_of, sentences)
     # another model is named first
     (sentences / "config.json").write_text('{"model_type": "xlnet", "d_model": 24}')
     with pytest.raises(DataError, match=r"is 'xlnet'; expected .*bert"):
@@ -180,7 +180,7 @@ def test_sizes_that_do_not_follow(sentences: Path) -> None:
 
 def test_weights_that_are_missing(layer: Path) -> None:
     (layer / "model.safetensors").unlink()
-    raises(DataError, "the weights of a layer are missing", read_layer, read_config(layer))
+    raises(DataError, "missing", read_layer, read_config(layer))
 
 
 def test_a_link_out_of_the_folder(sentences: Path, tmp_path: Path) -> None:
