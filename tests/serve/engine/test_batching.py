@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bertwright.serve.engine.batching import FAILURES, Batcher, QueuedItem, choose
 from bertwright.serve.errors import HttpError
 
-LANE = object()
+LANE: Any = object()
 
 
 class Device:
@@ -27,7 +27,7 @@ class Device:
         self.gate.set()
         self.begun = threading.Event()
 
-    def __call__(self, lane: object, works: Sequence[int], at_once: int) -> list[int]:
+    def __call__(self, lane: Any, works: Sequence[int], at_once: int) -> list[int]:
         self.begun.set()
         assert self.gate.wait(10)
         self.batches.append(list(works))
@@ -36,7 +36,7 @@ class Device:
         return [2 * work for work in works]
 
 
-def items(*tokens: int, lane: object = LANE, start: int = 0) -> list[QueuedItem]:
+def items(*tokens: int, lane: Any = LANE, start: int = 0) -> list[QueuedItem]:
     return [QueuedItem(lane, start + n, count) for n, count in enumerate(tokens)]
 
 
@@ -132,7 +132,7 @@ def test_one_larger_than_the_budget_goes_alone() -> None:
 def test_lanes_do_not_mix() -> None:
     async def test(batcher: Batcher, device: Device) -> None:
         await held(batcher, device)
-        other = object()
+        other: Any = object()
         mixed = [*items(1, 1), *items(1, 1, lane=other, start=10)]
         mixed = [mixed[0], mixed[2], mixed[1], mixed[3]]
         asked = asyncio.create_task(batcher.run(mixed, 30))
@@ -280,7 +280,7 @@ class Two:
         self.begun: list[tuple[list[int], int, str]] = []
         self.gates: dict[int, threading.Event] = {}
 
-    def __call__(self, lane: object, works: Sequence[int], at_once: int) -> list[int]:
+    def __call__(self, lane: Any, works: Sequence[int], at_once: int) -> list[int]:
         gate = self.gates.setdefault(works[0], threading.Event())
         self.begun.append((list(works), at_once, threading.current_thread().name.partition("_")[0]))
         assert gate.wait(10)

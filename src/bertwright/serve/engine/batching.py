@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from bertwright.serve.errors import HttpError, busy, unavailable
 from bertwright.serve.threads import hand_over
@@ -37,12 +37,19 @@ FAILED = object()
 log = logging.getLogger("bertwright.serve")
 
 
+class Computes(Protocol):
+    """What computes batches: a model, or the texts that it generates."""
+
+    def run(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Return a result for each item, in order."""
+
+
 @dataclass(eq=False, slots=True)
 class QueuedItem:
     """A queued text of a request."""
 
-    model: object
-    """The model that computes it; texts of one model may share a batch."""
+    model: Computes
+    """What computes it; texts of one model may share a batch."""
     item: Any
     """What the model computes."""
     tokens: int
@@ -86,7 +93,7 @@ class RunningBatch:
     timer: asyncio.TimerHandle | None = None
 
 
-Compute = Callable[[object, list[Any], int], Sequence[Any]]
+Compute = Callable[[Computes, list[Any], int], Sequence[Any]]
 """Takes a model, items and the number of batches among which the cores are divided, and returns a
 result for each item, in order. It is called in a thread of the device."""
 
@@ -185,7 +192,7 @@ class Batcher:
             raise _failed()
         return results
 
-    async def turn(self, model: object, item: Any) -> None:
+    async def turn(self, model: Computes, item: Any) -> None:
         """Compute an item by itself, after at most one batch of texts.
 
         Raises:
@@ -291,7 +298,7 @@ class Batcher:
             left[id(call)] = gone or call.future.done()
         return [item for item in batch if not left[id(item.call)]]
 
-    def _halved(self, model: object, items: list[Any], at_once: int) -> list[Any]:
+    def _halved(self, model: Computes, items: list[Any], at_once: int) -> list[Any]:
         """Return the results of all items. A batch that fails is split until it is clear which
         texts fail."""
         parts, results = [items], list[Any]()

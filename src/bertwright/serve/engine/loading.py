@@ -6,7 +6,7 @@ import asyncio
 import ctypes
 import gc
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -23,10 +23,9 @@ from bertwright.inference.backends.exported import ExportedEncoder
 from bertwright.inference.backends.packed import PackedBackend
 from bertwright.inference.backends.plain import PlainBackend
 from bertwright.inference.model import load
-from bertwright.serve.engine.batching import FOR_SHORT, Batcher, QueuedItem
+from bertwright.serve.engine.batching import FOR_SHORT, Batcher, Computes, QueuedItem
 from bertwright.serve.engine.engine import WHOLE, Engine, RequestItem
 from bertwright.serve.engine.folder import readable, stamps
-from bertwright.serve.engine.generation.flight import Flight
 from bertwright.serve.engine.outputs import Vectors
 from bertwright.serve.errors import HttpError
 
@@ -159,14 +158,10 @@ class ModelLoader:
                     ) from error
 
 
-def run_batch(cores: int, model: object, items: list[Any], at_once: int) -> list[Any]:
+def run_batch(cores: int, model: Computes, items: list[Any], at_once: int) -> Sequence[Any]:
     """Compute a batch in a thread of the device, on its part of the cores."""
     torch.set_num_threads(cores // at_once)  # applies to this thread
-    match model:
-        case Engine() | Flight():
-            return list(model.run(items))
-        case _:
-            raise TypeError(f"{type(model).__name__} computes no batches")
+    return model.run(items)
 
 
 def side_by_side(cores: int, batch_tokens: int) -> int:
