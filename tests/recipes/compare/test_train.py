@@ -35,7 +35,9 @@ def test_a_page_that_fails_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
     assert "TypeError: no such chart" in said[1]
 
 
-def test_validation_leaves_the_time_to_training(corpus: Path, tmp_path: Path) -> None:
+def test_a_run_has_the_sizes_of_its_preset_and_leaves_the_time_to_training(
+    corpus: Path, tmp_path: Path
+) -> None:
     config = CompareConfig(out=str(tmp_path / "out"), vocab_size=200, minutes=1.5)
     folders = text.TextFolders(tmp_path / "out")
     text.write_text([str(corpus)], CorpusConfig(sentences="line"), folders, 0.2)
@@ -47,6 +49,12 @@ def test_validation_leaves_the_time_to_training(corpus: Path, tmp_path: Path) ->
         text.build(folders, rung.data, ())
         run = run_of(rung, config, folders.shards / rung.data, tmp_path / "run", 1, minutes=1.5)
         assert isinstance(run, StepRun)
+        preset = vars(MODELS[rung.system].preset(rung.model)) | rung.settings.get(
+            "architecture", {}
+        )
+        sizes = {"vocab_size", "output_size"}  # at most those of the text
+        for key, value in preset.items():
+            assert key in sizes or getattr(run.architecture, key) == value, (rung.name, key)
         # at four thousand tokens a second, of which a validation reads three times as many
         least = 3 * 4000 * 60 * run.validation.every_minutes
         assert run.validation.tokens < least / 20, rung.name

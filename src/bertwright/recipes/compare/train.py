@@ -22,7 +22,7 @@ from bertwright.config.compare import CompareConfig
 from bertwright.config.run import RunConfig, StepRun
 from bertwright.data.shards import open_shards
 from bertwright.machine import core_times, waited_since
-from bertwright.models.catalogue import trainable
+from bertwright.models.catalogue import make_run, trainable
 from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.objective import Learner
 from bertwright.progress import silent
@@ -70,7 +70,7 @@ def run_of(
     most = given.get("architecture", {}).get("output_size")
     if most is not None:
         given = values.merge(given, {"architecture": {"output_size": min(most, size)}})
-    return values.from_dict(kind, given)
+    return make_run(kind, given)
 
 
 @dataclass(frozen=True)
