@@ -109,6 +109,9 @@ def test_nothing_is_claimed_where_intervals_overlap() -> None:
     said = conclusion(results(*fits("BERT", 0.7, 0.9), *fits("GPT", 0.6, 0.87), tfidf=0.88))
     first, second, *_ = said.split(". ")
     assert_names(first, "not clearly ahead", "GPT (fine-tuned, 87.0%)")
+    twice = conclusion(results(*fits("BERT", 0.7, 0.9), *fits("GPT", 0.88, 0.87)))
+    assert_names(twice.split(". ")[0], "GPT (frozen features, 88.0%)")
+    assert twice.count("GPT") == 1
     assert_names(second, "TF-IDF", "88.0%", "not clearly less")
     bare = with_interval(fits("BERT", 0.7, 0.9), None, None)
     assert "not clearly ahead of GPT" in conclusion(results(*bare, *fits("GPT", 0.1, 0.2)))

@@ -58,17 +58,17 @@ def conclusion(results: Results) -> str:
     if not systems:
         return _of_text(results)
     top, best = entries[0], systems[0]
+    others: dict[str, Entry] = {}
+    for entry in systems:  # the best of each other system
+        if entry.system != top.system:
+            others.setdefault(entry.system, entry)
     return sentence(
         "ladder",
         "conclusion",
         metric=task["metric"],
         top=top,
-        level=[
-            entry
-            for entry in systems
-            if entry.system != top.system and not top.mean.is_ahead_of(entry.mean)
-        ],
-        others=any(entry.system != top.system for entry in systems),
+        level=[each for each in others.values() if not top.mean.is_ahead_of(each.mean)],
+        others=bool(others),
         best=best,
         baseline=next((entry for entry in entries if entry.is_baseline), None),
         random=results.of_task(best.system, "random"),
