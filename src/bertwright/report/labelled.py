@@ -4,7 +4,7 @@ table and sentences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -12,6 +12,7 @@ from markupsafe import Markup
 from bertwright.report.numbers import baseline_title
 from bertwright.report.plots import Series, chart
 from bertwright.report.rows import Mean, Results
+from bertwright.report.sentences import sentence
 
 STYLES = {
     ("bert", "tuned"): ("pre-trained, fine-tuned", "tuned"),
@@ -21,6 +22,8 @@ STYLES = {
     ("majority", "baseline"): (baseline_title("majority"), "baseline"),
 }
 """The name and the line style of each method, by its system and its way."""
+COMPARED = ("tuned", "words", "random")
+"""The styles of the methods that the conclusion compares."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Labelled:
     sizes: Sequence[int] = ()
     """The numbers of labelled examples, in ascending order."""
     methods: Sequence[Method] = ()
-    sentence: str = ""
+    task: str = ""
     """A description of the task."""
     command: str = ""
     """The command that fine-tunes again; empty: there is none."""
@@ -66,49 +69,37 @@ class Labelled:
     def conclusion(self) -> str:
         """Whether pre-training is worth it with the fewest and with the most labels."""
         named = {each.style: each.results for each in self.methods}
-        phrase = (
-            "with {} labelled examples the pre-trained model is right in {:.1%}, TF-IDF in {:.1%}, "
-            "random initialization in {:.1%}"
-        )
-        wins, parts = [], []
+        unknown = [None] * len(self.sizes)
+        wins, ends = [], []
         for index in sorted({0, len(self.sizes) - 1}):
-            found = [named.get(style, [None] * 99)[index] for style in ("tuned", "words", "random")]
-            ours, *others = found
-            if ours is None or None in others:
+            found = [mean for style in COMPARED if (mean := named.get(style, unknown)[index])]
+            if len(found) < len(COMPARED):
                 return ""
-            values = [mean.value for mean in found if mean is not None]
-            wins.append((ours.low or 0.0) > max(values[1:]))
-            parts.append(phrase.format(f"{self.sizes[index]:,}", *values))
-            phrase = "with {} in {:.1%}, {:.1%}, {:.1%}"
-        answer = "pays off where labels are few" if wins[0] else "does not clearly pay off"
-        return f"Pre-training {'pays off' if all(wins) else answer}: {'; '.join(parts)}."
+            values = [mean.value for mean in found]
+            wins.append((found[0].low or 0.0) > max(values[1:]))
+            ends.append((self.sizes[index], *values))
+        answer = "always" if all(wins) else "few" if wins[0] else "no"
+        return sentence("labelled", "conclusion", answer=answer, ends=ends)
 
     @property
     def best_sentence(self) -> str:
         """The best method for each number of examples, and those within its 95 % interval."""
-        return f"Best {'; '.join(self._best_of_each())}." if self.methods else ""
-
-    def _best_of_each(self) -> Iterator[str]:
+        sizes = []
         for index, size in enumerate(self.sizes):
             found = [(m.name, mean) for m in self.methods if (mean := m.results[index])]
             found.sort(key=lambda each: -each[1].value)
-            names = [f"{name} ({mean.value:.1%})" for name, mean in found]
             low = found[0][1].low
-            level = [
-                name
-                for name, (_, mean) in zip(names[1:], found[1:], strict=True)
-                if low is None or mean.value >= low
-            ]
-            doubt = f", not clearly ahead of {' and '.join(level)}" if level else ""
-            yield f"with {size:,}, {names[0]}{doubt}"
+            level = [each for each in found[1:] if low is None or each[1].value >= low]
+            sizes.append((size, [(name, mean.value) for name, mean in [found[0], *level]]))
+        return sentence("labelled", "best", sizes=sizes) if self.methods else ""
 
 
-def labelled_section(results: Results, sentence: str, command: str) -> Labelled:
+def labelled_section(results: Results, task: str, command: str) -> Labelled:
     """Return the section of the results of a quickstart's task.
 
     Args:
         results: the results.
-        sentence: a description of the task.
+        task: a description of the task.
         command: the command that fine-tunes again; empty: there is none.
     """
     examples = results.facts["task"]["examples"]["train"]
@@ -125,7 +116,7 @@ def labelled_section(results: Results, sentence: str, command: str) -> Labelled:
         max((v for each in methods if (v := each.accuracy[index]) is not None), default=0.0)
         for index in range(len(sizes))
     ]
-    return Labelled(sizes, methods, sentence, command, best=best)
+    return Labelled(sizes, methods, task, command, best=best)
 
 
 def labelled_chart(

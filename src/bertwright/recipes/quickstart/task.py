@@ -1,3 +1,5 @@
+from bertwright.report.sentences import sentence
+
 """The labelled task of a quickstart: to which package does a passage of documentation belong?
 
 The labels are known, because the package of each module is known. Training examples are from
@@ -128,13 +130,7 @@ def package_of(entry: Mapping[str, Any]) -> str:
 
 def task_sentence(labels: Sequence[str], tested: int) -> str:
     """Return a description of the task with so many test passages."""
-    shortest, longest = WORDS
-    return (
-        f"Which of {len(labels)} packages ({', '.join(labels)}) does a passage of documentation "
-        f"belong to? A passage has {shortest} to {longest} words; the packages' names are replaced "
-        f'by "{HIDDEN}". The {tested:,} test passages come from modules held out of pre-training '
-        "and fine-tuning; all labels are equally frequent."
-    )
+    return sentence("labelled", "task", labels=labels, words=WORDS, hidden=HIDDEN, tested=tested)
 
 
 def passages(sentences: Sequence[str]) -> Iterator[str]:
