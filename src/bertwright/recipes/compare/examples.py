@@ -116,7 +116,7 @@ def _prompt(sentence: str) -> Prompt:
     return Prompt(sentence[:middle], sentence[middle:])
 
 
-def examples(run: Path, chosen: Chosen, vectors: bool, device: str | None) -> dict[str, Any]:
+def examples(run: Path, chosen: Chosen, vectors: bool, device: str) -> dict[str, Any]:
     """Return what the model of a run makes of the chosen text and words, as plain values.
 
     A key is left out if the model cannot do what it is named after.

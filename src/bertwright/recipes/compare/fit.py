@@ -236,7 +236,7 @@ class Fit(SystemStep):
         files, test = own.task.files, own.task.test
         if test is not None:
             return evaluate_file(
-                load(out, of.device),
+                load(out, of.config.device),
                 test,
                 None,
                 make_columns(files.text, files.text2, files.label),
@@ -248,7 +248,7 @@ class Fit(SystemStep):
             )
         if found["examples"] == len(own.dev):
             return found
-        model = load(out, of.device)
+        model = load(out, of.config.device)
         name, runner = model.task_name(None), model.runner
         task = kind_of(own.task.kind).evaluated(model.tasks[name], own.dev)
         data = TaskData(name, task, runner.tokenizer, own.dev)
@@ -260,7 +260,7 @@ class Fit(SystemStep):
         """Return the result of the vectors of the pre-training run, without training."""
         own, began = labelled_of(of), time.monotonic()
         (pretrain,) = self.needs(of)
-        model = load(of.run_folder(self.rung, pretrain.seed), of.device)
+        model = load(of.run_folder(self.rung, pretrain.seed), of.config.device)
         task = cast(SimilarityTask, own.config)
         predictions = predict_pairs(model, task, own.evaluated)
         found = evaluate(own.config, own.evaluated, predictions, main=own.metric, worst=0)

@@ -57,7 +57,7 @@ class Measurement(SystemStep):
 
     def model(self, of: Comparison) -> Model:
         """Return the system."""
-        return load(of.run_folder(self.rung, self.seed), of.device)
+        return load(of.run_folder(self.rung, self.seed), of.config.device)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Examples(Measurement):
         folders = TextFolders(of.out)
         chosen = choose(folders.held_out, load_tokenizer(folders.vocabulary / "words"))
         run = of.run_folder(self.rung, self.seed)
-        return Done(facts=examples(run, chosen, self.rung.vectors, of.device))
+        return Done(facts=examples(run, chosen, self.rung.vectors, of.config.device))
 
 
 MEASUREMENTS: tuple[type[Measurement], ...] = (

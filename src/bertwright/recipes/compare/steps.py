@@ -252,8 +252,3 @@ class Comparison:
     def inside(self, path: Path) -> str:
         """Return a path relative to the folder."""
         return path.relative_to(self.out).as_posix()
-
-    @property
-    def device(self) -> str | None:
-        """The device of models that are loaded; None: the GPU if there is one."""
-        return None if self.config.device == "auto" else self.config.device
