@@ -1,5 +1,3 @@
-from bertwright.report.sentences import sentence
-
 """The labelled task of a quickstart: to which package does a passage of documentation belong?
 
 The labels are known, because the package of each module is known. Training examples are from
@@ -24,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from bertwright.errors import DataError
+from bertwright.report import sentences as written
 
 MOST_LABELS = 8
 FEWEST_LABELS = 3
@@ -130,7 +129,8 @@ def package_of(entry: Mapping[str, Any]) -> str:
 
 def task_sentence(labels: Sequence[str], tested: int) -> str:
     """Return a description of the task with so many test passages."""
-    return sentence("labelled", "task", labels=labels, words=WORDS, hidden=HIDDEN, tested=tested)
+    facts = {"labels": labels, "words": WORDS, "hidden": HIDDEN, "tested": tested}
+    return written.sentence("labelled", "task", **facts)
 
 
 def passages(sentences: Sequence[str]) -> Iterator[str]:
