@@ -146,7 +146,7 @@ def serve_by_uvicorn(protocol: str) -> Callable[[Middleware, ServeConfig], int]:
     """Return a function that serves by uvicorn: with our connection, `h11` or `httptools`."""
 
     def serve(app: Middleware, config: ServeConfig) -> int:
-        connection: Any = bounded(config) if protocol == "ours" else protocol
+        connection: Any = bounded(config, app) if protocol == "ours" else protocol
         settings = uvicorn.Config(
             app if protocol == "ours" else PublicBounds(app),
             port=0,

@@ -1,4 +1,4 @@
-"""A full server refuses a request before its body comes, and keeps the connection."""
+"""A full server refuses before a task is made, as the middleware would."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def service(tmp_path: Path) -> Service:
 
 
 def behind(middleware: Middleware) -> AbstractContextManager[uvicorn.Server]:
-    return served(middleware, middleware.service.config)
+    return served(middleware, middleware.service.config, middleware)
 
 
 @pytest.fixture
@@ -77,6 +77,24 @@ def test_no_and_then_yes_over_one_connection(
             assert next(said)[0] == 200
     assert len(names) == 3
     assert (counted(service, 429), counted(service, 200)) == (3, 3)
+
+
+def test_the_early_reply_is_the_middlewares(service: Service) -> None:
+    middleware = Middleware(app, service)
+    service.active = 1
+    found = []
+    for path in (b"/embed", b"/v1/embeddings"):
+        for early in (True, False):
+            with behind(middleware) as server, connect(server) as made:
+                if not early:
+                    server.config.http_protocol_class.middleware = None
+                made.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HOST + KEY + HELLO)
+                status, headers, body = next(replies(made))
+                del headers["x-request-id"], headers["date"]
+                found.append((status, headers, body))
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+    assert json.loads(found[2][2])["error"]["type"] == "invalid_request_error"
 
 
 def test_a_body_in_pieces_is_passed_over(server: uvicorn.Server, service: Service) -> None:
@@ -161,3 +179,28 @@ def test_who_is_refused_and_sends_no_body_is_hung_up_on(service: Service) -> Non
         time.sleep(0.1)
         found.sendall(b"hello")
         assert [status for status, _, _ in replies(found)] == [429]
+
+
+@pytest.mark.slow
+def test_who_asks_without_end_and_reads_nothing_is_cut(service: Service) -> None:
+    service.config = replace(service.config, reply_seconds=1)
+    service.active, kept = 1, [0]
+    many = (EMBED + KEY + HELLO) * 20_000
+    with behind(Middleware(app, service)) as server, connect(server) as found:
+        connections = server.server_state.connections
+        found.settimeout(0.2)
+        end = time.monotonic() + 20
+        while time.monotonic() < end and (connections or kept == [0]):
+            with suppress(OSError):
+                found.send(many)
+            kept += [each.transport.get_write_buffer_size() for each in list(connections)]
+        assert not connections
+    assert 0 < max(kept) < 1 << 20
+
+
+def test_an_address_that_is_none(server: uvicorn.Server, service: Service) -> None:
+    service.active = 1
+    with connect(server) as found:
+        found.sendall(b"POST http://[ HTTP/1.1\r\n" + HOST + KEY + HELLO)
+        status, headers, _ = next(replies(found))
+    assert (status, headers["connection"]) == (400, "close")

@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.errors import HttpError, busy, invalid_request
-from bertwright.serve.middleware import HEADERS
+from bertwright.serve.middleware import HEADERS, Middleware
 
 MAX_HEAD = 65536
 """The most bytes of the head, chunk extensions and trailers of a request. The size and the two line
@@ -54,6 +54,7 @@ class ServerConnection(HttpToolsProtocol):
     """uvicorn's protocol with limits. Methods that begin with `on_` are called by the parser."""
 
     flow: Flow
+    middleware: Middleware | None = None
     header_seconds: float
     reply_seconds: float
     overhead = 0
@@ -71,6 +72,8 @@ class ServerConnection(HttpToolsProtocol):
     unparsed = b""
     """Received bytes that are parsed in the next turn of the event loop."""
     next_turn: asyncio.Handle | None = None
+    refused = False
+    """Whether the request whose body arrives was refused already."""
     slow_head: asyncio.TimerHandle | None = None
     slow_reader: asyncio.TimerHandle | None = None
 
@@ -163,7 +166,9 @@ class ServerConnection(HttpToolsProtocol):
         if self.slow_head is not None:
             self.slow_head.cancel()
             self.slow_head = None
-        super().on_headers_complete()
+        self.refused = self.refuse_early()
+        if not self.refused:
+            super().on_headers_complete()
 
     def check_head(self) -> None:
         """Raise `HttpError` for a head that the parser accepts but HTTP/1.1 does not allow, as a
@@ -207,7 +212,35 @@ class ServerConnection(HttpToolsProtocol):
         self.overhead -= len(body)
         self.chunk += len(body)
         self.body_left = max(0, self.body_left - len(body))
-        super().on_body(body)
+        if not self.refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Pass on that the body of a request is complete."""
+        if not self.refused:
+            super().on_message_complete()
+
+    def refuse_early(self) -> bool:
+        """Refuse a request as the middleware would, if the server is full; return whether it is.
+
+        A task for each refusal takes further turns of the event loop, and each of them waits for
+        the threads that compute and makes them wait: at five times the requests that can be
+        answered, a fifth fewer were.
+        """
+        if self.middleware is None or not self.middleware.is_full:
+            return False
+        # a reply waits for those to the requests before it, and for a client that does not read
+        if self.is_active or self.flow.write_paused:
+            return False
+        method = self.parser.get_method().decode()
+        path = httptools.parse_url(self.url).path.decode()
+        found = self.middleware.refuse_early(method, path, self.headers)
+        if found is None:
+            return False
+        self.refuse(*found, close=not self.parser.should_keep_alive())
+        if not self.transport.is_closing():
+            self.on_response_complete()
+        return True
 
     def on_response_complete(self) -> None:
         """Watch whether the client reads the reply, which was handed to the transport."""
@@ -242,18 +275,22 @@ class ServerConnection(HttpToolsProtocol):
         if not self.is_active:
             self.transport.close()
 
-    def refuse(self, error: HttpError) -> None:
+    def refuse(self, error: HttpError, request_id: str = "", close: bool = True) -> None:
         """Reply with an error to a request, or to bytes that are not one, and close."""
         if not (self.is_active and self.cycle.response_started):
+            body = error.body
             own = [(name.encode(), value.encode()) for name, value in error.headers.items()]
-            own += [(b"content-length", b"%d" % len(error.body)), (b"connection", b"close")]
+            own += [(b"content-length", b"%d" % len(body))]
+            own += [(b"connection", b"close")] * close
+            own += [(b"x-request-id", request_id.encode())] * bool(request_id)
             headers = [*self.server_state.default_headers, *HEADERS, *own]
             lines = [b"%s: %s\r\n" % pair for pair in headers]
-            self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"\r\n", error.body]))
-        self.transport.close()
+            self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"\r\n", body]))
+        if close:
+            self.transport.close()
 
 
-def bounded(config: ServeConfig) -> type[ServerConnection]:
-    """Return the class of connections of a server with these limits."""
+def bounded(config: ServeConfig, around: Middleware | None = None) -> type[ServerConnection]:
+    """Return the class of connections of a server with these limits and this middleware."""
     bounds = {"header_seconds": config.header_seconds, "reply_seconds": config.reply_seconds}
-    return type("Bounded", (ServerConnection,), bounds)
+    return type("Bounded", (ServerConnection,), {"middleware": around, **bounds})

@@ -20,6 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bertwright.serve.errors import HttpError, busy, unavailable
 from bertwright.serve.service import Service
 
+Headers = list[tuple[bytes, bytes]]
+Early = tuple[HttpError, str]
+"""The error with which a request is refused, and the id of the request."""
 OPEN = {"/", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/favicon.ico"}
 """Paths that need no key."""
 OPEN_FOLDERS = ("/playground/", "/docs/")
@@ -101,9 +104,23 @@ class Middleware:
             taken = time.perf_counter() - start if seconds is None else seconds
             self._log(path, status, taken, request_id, record.facts)
 
-    def _refusal(
-        self, path: str, headers: list[tuple[bytes, bytes]], counted: bool
-    ) -> HttpError | None:
+    @property
+    def is_full(self) -> bool:
+        """Whether as many requests are active as the server allows."""
+        return self.service.active >= self.service.config.queue_requests
+
+    def refuse_early(self, method: str, path: str, headers: Headers) -> Early | None:
+        """Return why a connection should refuse a request by itself, and the id of the request.
+
+        None means that the request has to come here.
+        """
+        if method != "POST" or (error := self._refusal(path, headers, counted=True)) is None:
+            return None
+        request_id = next(self._ids)
+        self._log(path, error.status, 0.0, request_id, {})
+        return error, request_id
+
+    def _refusal(self, path: str, headers: Headers, counted: bool) -> HttpError | None:
         """Return why a request is refused before its body is read, or None."""
         service = self.service
         keys = service.keys
@@ -114,7 +131,7 @@ class Middleware:
         if counted:
             if service.failing:
                 return unavailable("the server is failing", "failing")
-            if service.active >= service.config.queue_requests:
+            if self.is_full:
                 return busy("too many requests wait; try again")
         return None
 

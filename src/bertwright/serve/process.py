@@ -52,7 +52,7 @@ def serve(config: ServeConfig, announce: Announce = lambda line: None) -> int:
         timeout_keep_alive=config.keep_alive,
         timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
         ws="none",
-        http=bounded(config),
+        http=bounded(config, app),
     )
     server = Server(made, service, announce)
     server.run()
