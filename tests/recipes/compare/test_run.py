@@ -88,7 +88,18 @@ def test_language_models_alone(corpus: Path, tmp_path: Path) -> None:
     table = list(csv.DictReader((out / "results.csv").open()))
     (row,) = (row for row in table if row["metric"] == "bits_per_character")
     assert float(row["value"]) == pytest.approx(bits(results, "ngram"))
-    assert "n-gram" in (out / "report.html").read_text("utf-8")
+    page = (out / "report.html").read_text("utf-8")
+    assert "n-gram" in page
+
+    # the page shows what was learned, and links to the whole page of the system
+    (system,) = results["systems"]
+    examples, run_folder = system["examples"], out / system["run"]
+    assert len(examples["continuations"]) == len(examples["prompts"])
+    assert examples["surprisal"]["words"]
+    assert examples["prompts"][0]["text"] in page
+    assert f'href="{system["run"]}/report.html"' in page
+    shown = json.loads((run_folder / "examples.json").read_text())["sections"]
+    assert shown[0]["title"] in (run_folder / "report.html").read_text("utf-8")
 
     # the same command does nothing again
     written = (out / "steps.jsonl").stat().st_mtime_ns
