@@ -19,7 +19,7 @@ from bertwright.labelled.read import read_examples
 from bertwright.labelled.texts import CLASSES
 from bertwright.models.catalogue import row_of, trainable
 from bertwright.models.load import load, system_of_folder
-from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
+from bertwright.recipes.compare.systems import NOT_COMPARED, SYSTEMS
 from bertwright.rows.read import MemoryRows
 from tests.contract import toy
 from tests.small_runs import build_data, mapping_of
@@ -155,11 +155,11 @@ def test_a_system_and_its_preset_have_the_names_of_the_catalogue(
 
 
 def test_every_name_of_a_comparison_is_one_of_the_catalogue() -> None:
-    for rung in RUNGS.values():
-        assert rung.system in trainable()
-        assert rung.name == rung.system or rung.is_that_of or rung.name not in trainable()
+    for entry in SYSTEMS.values():
+        assert entry.system in trainable()
+        assert entry.name == entry.system or entry.is_that_of or entry.name not in trainable()
     for system in trainable().keys() - {toy.NAME}:  # other tests add the toy
-        assert system in RUNGS or system in NO_RUNGS
+        assert system in SYSTEMS or system in NOT_COMPARED
 
 
 def test_a_model_type_that_is_not_the_name_of_its_system(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from bertwright.config.compare import CompareConfig
 from bertwright.errors import DataError, Interrupted
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare import presets
-from bertwright.recipes.compare.rungs import RUNGS
+from bertwright.recipes.compare.systems import SYSTEMS
 from bertwright.recipes.quickstart import corpus
 from bertwright.recipes.quickstart import run as recipe
 from bertwright.recipes.quickstart.corpus import Module
@@ -65,7 +65,7 @@ def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "find_modules", some_modules)
     monkeypatch.setattr(recipe, "QUICKSTART", preset)
     monkeypatch.setattr(recipe, "CompareConfig", config)
-    monkeypatch.setitem(RUNGS, "bert", replace(RUNGS["bert"], model="bert-tiny"))
+    monkeypatch.setitem(SYSTEMS, "bert", replace(SYSTEMS["bert"], model="bert-tiny"))
 
 
 @pytest.fixture(scope="module")

@@ -220,7 +220,7 @@ def _show_plan(plan: Any, config: CompareConfig) -> None:
 
     rows: dict[str, list[Any]] = {}
     for step, seconds in plan.todo:
-        title = next((rung.title for rung in plan.rungs if rung.name == step.system), "before")
+        title = next((entry.title for entry in plan.entries if entry.name == step.system), "before")
         own = rows.setdefault(title, [0, 0.0])
         own[0] += 1
         own[1] += seconds

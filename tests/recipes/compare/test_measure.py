@@ -9,7 +9,7 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.inference.model import load
 from bertwright.recipes.compare.measure import measure_text
-from bertwright.recipes.compare.rungs import RUNGS
+from bertwright.recipes.compare.systems import SYSTEMS
 from bertwright.recipes.compare.text import TextFolders
 from tests.small_bert import CONFIG, write_model
 
@@ -21,8 +21,8 @@ def test_sentences_too_long_for_a_masked_model_are_left_out(tmp_path: Path) -> N
     folders.words.write_text("a\nb")
     long = "a b " * CONFIG.max_position_embeddings
     folders.sentences.write_text(f"a b c\n{long}\n")
-    found = measure_text(RUNGS["bert"], model, folders)
+    found = measure_text(SYSTEMS["bert"], model, folders)
     assert found["characters"] == len("a b c")
     folders.sentences.write_text(f"{long}\n")
     with pytest.raises(DataError, match="sentence"):
-        measure_text(RUNGS["bert"], model, folders)
+        measure_text(SYSTEMS["bert"], model, folders)

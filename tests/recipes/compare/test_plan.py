@@ -14,8 +14,8 @@ from bertwright.models.catalogue import MODELS
 from bertwright.recipes.compare import run as comparison
 from bertwright.recipes.compare.labelled import Task
 from bertwright.recipes.compare.plan import Plan, choose
-from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS
 from bertwright.recipes.compare.steps import Done, Finished
+from bertwright.recipes.compare.systems import NOT_COMPARED, SYSTEMS
 from bertwright.report.rows import Row
 from bertwright.tasks.texts.options import ClassificationOptions
 from tests.house.source import ROOT
@@ -23,17 +23,17 @@ from tests.recipes.compare.conftest import write_labels, write_text
 
 
 def names(config: CompareConfig, kind: str | None) -> set[str]:
-    return {rung.name for rung in choose(config, kind)[0]}
+    return {entry.name for entry in choose(config, kind)[0]}
 
 
-def test_every_system_is_a_rung_or_has_a_reason() -> None:
-    systems = {rung.system for rung in RUNGS.values()}
+def test_every_system_is_compared_or_has_a_reason() -> None:
+    systems = {entry.system for entry in SYSTEMS.values()}
     ours = {name for name, row in MODELS.items() if row.config.__module__.startswith("bertwright.")}
-    assert systems | NO_RUNGS.keys() == ours  # without toys of other tests
-    assert not systems & NO_RUNGS.keys()
-    for rung in RUNGS.values():
-        assert rung.model in MODELS[rung.system].presets
-        assert (ROOT / "docs" / "systems" / rung.page).is_file()
+    assert systems | NOT_COMPARED.keys() == ours  # without toys of other tests
+    assert not systems & NOT_COMPARED.keys()
+    for entry in SYSTEMS.values():
+        assert entry.model in MODELS[entry.system].presets
+        assert (ROOT / "docs" / "systems" / entry.page).is_file()
 
 
 def test_the_task_and_the_files_decide() -> None:
@@ -46,7 +46,7 @@ def test_the_task_and_the_files_decide() -> None:
     assert names(config, "generation") == {"ngram", "gpt", "gpt2", "bert-ltr", "bert"}
     reasons = choose(config, "classification")[1]
     assert "--parallel" in reasons["transformer"]
-    assert reasons.keys() & NO_RUNGS.keys() == NO_RUNGS.keys()
+    assert reasons.keys() & NOT_COMPARED.keys() == NOT_COMPARED.keys()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_named_must_be_possible(systems: tuple[str, ...], said: str) -> 
         choose(CompareConfig(out="x", systems=systems), "classification")
 
 
-def test_a_rung_that_reads_another_run_needs_it() -> None:
+def test_a_system_that_reads_another_run_needs_it() -> None:
     config = CompareConfig(out="x", systems=("taglm",))
     with pytest.raises(ConfigError, match=r"taglm.*elmo"):
         choose(config, "tagging")

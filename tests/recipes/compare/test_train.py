@@ -1,4 +1,4 @@
-"""What a run of a rung is given, and how large its model is said to be."""
+"""What a run of a system is given, and how large its model is said to be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bertwright.models.catalogue import MODELS
 from bertwright.models.load import load
 from bertwright.models.word_vectors.config import FastTextConfig
 from bertwright.recipes.compare import text, train
-from bertwright.recipes.compare.rungs import RUNGS
+from bertwright.recipes.compare.systems import SYSTEMS
 from bertwright.recipes.compare.train import numbers_of, run_of, write_page
 
 
@@ -42,19 +42,19 @@ def test_a_run_has_the_sizes_of_its_preset_and_leaves_the_time_to_training(
     folders = text.TextFolders(tmp_path / "out")
     text.write_text([str(corpus)], CorpusConfig(sentences="line"), folders, 0.2)
     text.train_vocabularies(folders, config, lowercase=True)
-    for rung in RUNGS.values():
-        entry = MODELS[rung.system].run
-        if rung.reads_pairs or entry is None or not issubclass(entry, StepRun):
+    for entry in SYSTEMS.values():
+        entry = MODELS[entry.system].run
+        if entry.reads_pairs or entry is None or not issubclass(entry, StepRun):
             continue
-        text.build(folders, rung.data, ())
-        run = run_of(rung, config, folders.shards / rung.data, tmp_path / "run", 1, minutes=1.5)
+        text.build(folders, entry.data, ())
+        run = run_of(entry, config, folders.shards / entry.data, tmp_path / "run", 1, minutes=1.5)
         assert isinstance(run, StepRun)
-        preset = vars(MODELS[rung.system].preset(rung.model)) | rung.settings.get(
+        preset = vars(MODELS[entry.system].preset(entry.model)) | entry.settings.get(
             "architecture", {}
         )
         sizes = {"vocab_size", "output_size"}  # at most those of the text
         for key, value in preset.items():
-            assert key in sizes or getattr(run.architecture, key) == value, (rung.name, key)
+            assert key in sizes or getattr(run.architecture, key) == value, (entry.name, key)
         # at four thousand tokens a second, of which a validation reads three times as many
         least = 3 * 4000 * 60 * run.validation.every_minutes
-        assert run.validation.tokens < least / 20, rung.name
+        assert run.validation.tokens < least / 20, entry.name

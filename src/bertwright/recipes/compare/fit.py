@@ -28,8 +28,8 @@ from bertwright.labelled.columns import make_columns
 from bertwright.machine import core_times, waited_since
 from bertwright.progress import silent
 from bertwright.recipes.compare.labelled import Labelled
-from bertwright.recipes.compare.rungs import RUNGS
 from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, Step, SystemStep
+from bertwright.recipes.compare.systems import SYSTEMS
 from bertwright.recipes.compare.train import Pretrain, write_page
 from bertwright.recipes.finetune.defaults import epochs_of
 from bertwright.recipes.finetune.run import finetune
@@ -127,16 +127,16 @@ class Fit(SystemStep):
         again = {} if from_run == self.seed else {"pretrained_by": from_run}
         return {
             "task": labelled_of(of).key,
-            "task_minutes": of.fit_minutes(self.rung.name),
+            "task_minutes": of.fit_minutes(self.entry.name),
             **again,
         }
 
     def needs(self, of: Comparison) -> Sequence[Pretrain]:
-        rung = RUNGS[self.rung.is_that_of or self.rung.name]
-        return [Pretrain(rung, of.config.pretrained_by(self.seed))]
+        entry = SYSTEMS[self.entry.is_that_of or self.entry.name]
+        return [Pretrain(entry, of.config.pretrained_by(self.seed))]
 
     def seconds(self, of: Comparison) -> float:
-        return 60 * of.fit_minutes(self.rung.name) + OVERHEAD
+        return 60 * of.fit_minutes(self.entry.name) + OVERHEAD
 
     def row(self, **figures: Any) -> Row:
         return super().row(way=self.way, fraction=self.fraction, **figures)
@@ -146,14 +146,14 @@ class Fit(SystemStep):
             row = self._as_it_is(of)
         else:
             row = self._fit(of, say)
-        notes = [f"{self.rung.name}-{self.seed}: {self.shown}: {row.value:.4f}"]
+        notes = [f"{self.entry.name}-{self.seed}: {self.shown}: {row.value:.4f}"]
         if row.page is False:
             notes.append(f"{self.what}: its page could not be written; log.txt has the reason")
         return Done([row], notes=notes)
 
     def _fit(self, of: Comparison, say: Callable[[str], None]) -> Row:
-        own, out = labelled_of(of), of.task_folder(self.rung, self.seed) / self.part
-        examples, minutes = own.count(self.fraction), of.fit_minutes(self.rung.name)
+        own, out = labelled_of(of), of.task_folder(self.entry, self.seed) / self.part
+        examples, minutes = own.count(self.fraction), of.fit_minutes(self.entry.name)
         settings = self._settings(of, out, examples)
         task = TaskSpec(
             "task",
@@ -200,7 +200,7 @@ class Fit(SystemStep):
         (pretrain,) = self.needs(of)
         trained = of.done(pretrain)
         settings = FinetuneConfig(
-            model=str(of.run_folder(self.rung, pretrain.seed)),
+            model=str(of.run_folder(self.entry, pretrain.seed)),
             out=str(out),
             transfer="features" if self.way == "frozen" else "finetune",
             seed=self.seed,
@@ -210,9 +210,9 @@ class Fit(SystemStep):
             baselines=False,
         )
         if self.way == "frozen":
-            layers, network = self.rung.layers, self.rung.network
+            layers, network = self.entry.layers, self.entry.network
             settings = replace(settings, layers=layers, network=network)
-            if self.rung.network == "linear":  # it is fitted without steps
+            if self.entry.network == "linear":  # it is fitted without steps
                 return settings
         else:
             settings = replace(settings, learning_rate=self._rates(of))
@@ -226,7 +226,7 @@ class Fit(SystemStep):
         done = None if self.seed == first.seed else of.done(first)
         if done is not None and (rate := done.rows[0].rate) is not None:
             return rate
-        return ",".join(f"{rate:g}" for rate in self.rung.rates)
+        return ",".join(f"{rate:g}" for rate in self.entry.rates)
 
     def _evaluate(
         self, of: Comparison, out: Path, settings: FinetuneConfig, found: dict[str, Any]
@@ -260,7 +260,7 @@ class Fit(SystemStep):
         """Return the result of the vectors of the pre-training run, without training."""
         own, began = labelled_of(of), time.monotonic()
         (pretrain,) = self.needs(of)
-        model = load(of.run_folder(self.rung, pretrain.seed), of.config.device)
+        model = load(of.run_folder(self.entry, pretrain.seed), of.config.device)
         task = cast(SimilarityTask, own.config)
         predictions = predict_pairs(model, task, own.evaluated)
         found = evaluate(own.config, own.evaluated, predictions, main=own.metric, worst=0)

@@ -66,7 +66,7 @@ class Labelled:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The ways to use a rung for this kind of task."""
+        """The ways to use a system for this kind of task."""
         if kind_of(self.task.kind).generates:
             return ("tuned", "random")
         return ("frozen", "tuned", "random")

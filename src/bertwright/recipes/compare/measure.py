@@ -26,8 +26,8 @@ from bertwright.inference.senses import read_usages, score_words, vectors_of_usa
 from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.recipes.compare.examples import choose, examples
-from bertwright.recipes.compare.rungs import RUNGS, Rung
 from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, SystemStep
+from bertwright.recipes.compare.systems import SYSTEMS, Entry
 from bertwright.recipes.compare.text import WRITTEN, TextFolders
 from bertwright.recipes.compare.train import Pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -53,11 +53,11 @@ class Measurement(SystemStep):
     """Measures a pre-trained system with one seed."""
 
     def needs(self, of: Comparison) -> Sequence[SystemStep]:
-        return [Pretrain(RUNGS[self.rung.is_that_of or self.rung.name], self.seed)]
+        return [Pretrain(SYSTEMS[self.entry.is_that_of or self.entry.name], self.seed)]
 
     def model(self, of: Comparison) -> Model:
         """Return the system."""
-        return load(of.run_folder(self.rung, self.seed), of.config.device)
+        return load(of.run_folder(self.entry, self.seed), of.config.device)
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class HeldOutText(Measurement):
     shown = "held-out text"
 
     @classmethod
-    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
-        return bool(rung.scores)
+    def suits(cls, entry: Entry, config: CompareConfig) -> bool:
+        return bool(entry.scores)
 
     def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
-        found = measure_text(self.rung, self.model(of), TextFolders(of.out))
-        is_masked, bits = self.rung.scores == "masked", found["bits_per_character"]
+        found = measure_text(self.entry, self.model(of), TextFolders(of.out))
+        is_masked, bits = self.entry.scores == "masked", found["bits_per_character"]
         unknown = found["unknown"] / max(1, found["tokens"])
         rows = [
             self.row(metric=f"{'pseudo_' * is_masked}bits_per_character", value=bits),
@@ -84,7 +84,7 @@ class HeldOutText(Measurement):
             self.row(metric="unknown_fraction", value=unknown),
         ]
         kind = "pseudo-bits" if is_masked else "bits"
-        return Done(rows, notes=[f"{self.rung.name}-{self.seed}: {bits:.3f} {kind} a character"])
+        return Done(rows, notes=[f"{self.entry.name}-{self.seed}: {bits:.3f} {kind} a character"])
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,14 @@ class MinimalPairs(Measurement):
     shown = "minimal pairs"
 
     @classmethod
-    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
-        return bool(rung.scores)
+    def suits(cls, entry: Entry, config: CompareConfig) -> bool:
+        return bool(entry.scores)
 
     def key(self, of: Comparison) -> Any:
         return {"files": contents(of.config.pairs)}
 
     def seconds(self, of: Comparison) -> float:
-        return OVERHEAD + seconds_of_pairs(of.config.pairs, self.rung.scores == "masked")
+        return OVERHEAD + seconds_of_pairs(of.config.pairs, self.entry.scores == "masked")
 
     def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
         rows = []
@@ -127,14 +127,14 @@ class WordTests(Measurement):
     shown = "word tests"
 
     @classmethod
-    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
-        return bool(config.word_tests) and rung.vectors and not rung.is_that_of
+    def suits(cls, entry: Entry, config: CompareConfig) -> bool:
+        return bool(config.word_tests) and entry.vectors and not entry.is_that_of
 
     def key(self, of: Comparison) -> Any:
         return {"files": contents(of.config.word_tests)}
 
     def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
-        table, rows = open_words(of.run_folder(self.rung, self.seed)), []
+        table, rows = open_words(of.run_folder(self.entry, self.seed)), []
         for path in of.config.word_tests:
             name = Path(path).name
             try:
@@ -158,8 +158,8 @@ class Senses(Measurement):
     shown = "senses of words"
 
     @classmethod
-    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
-        return rung.vectors and not rung.is_that_of
+    def suits(cls, entry: Entry, config: CompareConfig) -> bool:
+        return entry.vectors and not entry.is_that_of
 
     def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
         if not is_english(of):
@@ -181,16 +181,16 @@ class Examples(Measurement):
     shown = "examples of what it has learned"
 
     @classmethod
-    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
-        return not rung.is_that_of and (bool(rung.scores) or rung.vectors)
+    def suits(cls, entry: Entry, config: CompareConfig) -> bool:
+        return not entry.is_that_of and (bool(entry.scores) or entry.vectors)
 
     def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
         if self.seed != of.config.seed:
             return Done()
         folders = TextFolders(of.out)
         chosen = choose(folders.held_out, load_tokenizer(folders.vocabulary / "words"))
-        run = of.run_folder(self.rung, self.seed)
-        return Done(facts=examples(run, chosen, self.rung.vectors, of.config.device))
+        run = of.run_folder(self.entry, self.seed)
+        return Done(facts=examples(run, chosen, self.entry.vectors, of.config.device))
 
 
 MEASUREMENTS: tuple[type[Measurement], ...] = (
@@ -208,11 +208,11 @@ def contents(paths: Sequence[str | Path]) -> dict[str, str | None]:
     return {str(p): sha256_file(Path(p)) if Path(p).is_file() else None for p in paths}
 
 
-def measure_text(rung: Rung, model: Model, folders: TextFolders) -> dict[str, Any]:
+def measure_text(entry: Entry, model: Model, folders: TextFolders) -> dict[str, Any]:
     """Return the bits per character of a model on the held-out text, as `perplexity` does."""
     corpus, file = WRITTEN, folders.held_out
     with TemporaryDirectory() as folder:
-        if rung.scores == "masked":
+        if entry.scores == "masked":
             corpus, file = replace(WRITTEN, documents="line"), Path(folder, "sentences.txt")
             file.write_text("\n".join(_readable(model, folders.sentences)), encoding="utf-8")
         found = side_by_side([model], [str(file)], corpus, spelling=folders.spelling())

@@ -1,4 +1,4 @@
-"""Plan a comparison: its rungs, its steps, their maximum time, and the disk space they need."""
+"""Plan a comparison: its systems, its steps, their maximum time, and the disk space they need."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bertwright.inference.word_vectors.evaluate import read_word_test
 from bertwright.models.catalogue import make_run, trainable
 from bertwright.models.load import load
 from bertwright.recipes.compare.fit import Baselines, Fit
-from bertwright.recipes.compare.rungs import NO_RUNGS, RUNGS, SAME, Rung
 from bertwright.recipes.compare.steps import Comparison, Step
+from bertwright.recipes.compare.systems import NOT_COMPARED, SAME, SYSTEMS, Entry
 from bertwright.recipes.compare.text import TrainVocabularies, WriteShards, WriteText
 from bertwright.recipes.compare.train import Pretrain
 from bertwright.rows.open import size_on_disk
@@ -38,7 +38,7 @@ NOT_NAMED = "not among --systems"
 class Plan:
     """The plan of a comparison."""
 
-    rungs: list[Rung]
+    entries: list[Entry]
     left_out: dict[str, str]
     """The reason for each system that is not compared."""
     steps: list[Step]
@@ -60,7 +60,7 @@ class Plan:
             for step, seconds in self.todo
         ]
         return {
-            "systems": [rung.name for rung in self.rungs],
+            "systems": [entry.name for entry in self.entries],
             "left_out": self.left_out,
             "steps": steps,
             "seconds": self.seconds,
@@ -69,64 +69,64 @@ class Plan:
         }
 
 
-def choose(config: CompareConfig, kind: str | None) -> tuple[list[Rung], dict[str, str]]:
-    """Return the rungs of a comparison, in the order of the papers, and the reason for each system
+def choose(config: CompareConfig, kind: str | None) -> tuple[list[Entry], dict[str, str]]:
+    """Return the systems of a comparison, in the order of the papers, and the reason for each one
     that is left out.
 
     Raises:
-        ConfigError: a name is not that of a rung, the task or the files do not allow a rung that
-            was named, or no rung is left.
-        MissingExtra: a rung that was named needs a package that is not installed.
+        ConfigError: a name is not that of a system, the task or the files do not allow a system
+            that was named, or no system is left.
+        MissingExtra: a system that was named needs a package that is not installed.
     """
     named = [SAME.get(name, name) for name in config.names_of_systems]
     for name in named:
-        if name in NO_RUNGS:
-            raise ConfigError(f"--systems names {name}: {NO_RUNGS[name]}")
-        if name not in RUNGS:
-            near = values.nearest(name, RUNGS)
+        if name in NOT_COMPARED:
+            raise ConfigError(f"--systems names {name}: {NOT_COMPARED[name]}")
+        if name not in SYSTEMS:
+            near = values.nearest(name, SYSTEMS)
             meant = f"; did you mean {near}?" if near else ""
-            raise ConfigError(f"no system {name!r}; expected {', '.join(RUNGS)}{meant}")
-    reasons = {name: reason for name, reason in NO_RUNGS.items() if not named}
-    for rung in RUNGS.values():
-        if named and rung.name not in named:
-            reasons[rung.name] = NOT_NAMED
+            raise ConfigError(f"no system {name!r}; expected {', '.join(SYSTEMS)}{meant}")
+    reasons = {name: reason for name, reason in NOT_COMPARED.items() if not named}
+    for entry in SYSTEMS.values():
+        if named and entry.name not in named:
+            reasons[entry.name] = NOT_NAMED
             continue
-        reason = _reason(rung, config, kind)
-        missing = rung.system in WORD_KERNELS and find_spec("numba") is None
-        if rung.name in named and missing:
-            raise MissingExtra("words", "numba", f"training {rung.title}")
-        if rung.name in named and reason:
-            raise ConfigError(f"--systems names {rung.name}: {reason}")
+        reason = _reason(entry, config, kind)
+        missing = entry.system in WORD_KERNELS and find_spec("numba") is None
+        if entry.name in named and missing:
+            raise MissingExtra("words", "numba", f"training {entry.title}")
+        if entry.name in named and reason:
+            raise ConfigError(f"--systems names {entry.name}: {reason}")
         if missing:
             reason = 'its training needs numba: pip install "bertwright[words]"'
         if reason:
-            reasons[rung.name] = reason
-    rungs = [rung for rung in RUNGS.values() if rung.name not in reasons]
-    names = {rung.name for rung in rungs}
-    for rung in [rung for rung in rungs if {rung.needs, rung.is_that_of} - {""} - names]:
-        other = RUNGS[rung.needs or rung.is_that_of].title
-        if rung.name in named:
+            reasons[entry.name] = reason
+    entries = [entry for entry in SYSTEMS.values() if entry.name not in reasons]
+    names = {entry.name for entry in entries}
+    for entry in [entry for entry in entries if {entry.needs, entry.is_that_of} - {""} - names]:
+        other = SYSTEMS[entry.needs or entry.is_that_of].title
+        if entry.name in named:
             raise ConfigError(
-                f"--systems names {rung.name}, which reads the run of {other}: name "
-                f"{rung.needs or rung.is_that_of} too"
+                f"--systems names {entry.name}, which reads the run of {other}: name "
+                f"{entry.needs or entry.is_that_of} too"
             )
-        reasons[rung.name] = f"it reads the run of {other}, which is left out"
-        rungs.remove(rung)
-    if not rungs:
+        reasons[entry.name] = f"it reads the run of {other}, which is left out"
+        entries.remove(entry)
+    if not entries:
         raise ConfigError(f"no system is left to compare: {reasons}")
-    return rungs, reasons
+    return entries, reasons
 
 
-def _reason(rung: Rung, config: CompareConfig, kind: str | None) -> str:
-    """Return the reason why the files or the task do not allow a rung; empty if they do."""
-    if rung.reads_pairs and not config.parallel:
+def _reason(entry: Entry, config: CompareConfig, kind: str | None) -> str:
+    """Return the reason why the files or the task do not allow a system; empty if they do."""
+    if entry.reads_pairs and not config.parallel:
         return "it is trained on translations: --parallel SOURCE TARGET"
-    if rung.reads_pairs and kind is None and not config.word_tests:
+    if entry.reads_pairs and kind is None and not config.word_tests:
         return "it is no language model, and there is no task: --train LABELLED"
-    if rung.of_words and (kind is None or not KINDS[kind].of_words):
+    if entry.of_words and (kind is None or not KINDS[kind].of_words):
         kinds = [name for name, entry in KINDS.items() if entry.of_words]
         return f"it is for tasks of the kind {', '.join(kinds)}"
-    if kind is not None and kind_of(kind).generates and rung.vectors and not rung.writes:
+    if kind is not None and kind_of(kind).generates and entry.vectors and not entry.writes:
         return "it has no head that writes text after another text"
     return ""
 
@@ -142,27 +142,27 @@ def make_plan(of: Comparison, afresh: bool = False) -> Plan:
     config = of.config
     for path in config.word_tests:
         read_word_test(path)
-    rungs, left_out = choose(config, None if of.labelled is None else of.labelled.task.kind)
-    shared, own = list(_shared_steps(of, rungs)), list(_steps_of_systems(of, rungs))
+    entries, left_out = choose(config, None if of.labelled is None else of.labelled.task.kind)
+    shared, own = list(_shared_steps(of, entries)), list(_steps_of_systems(of, entries))
     todo = [(step, step.seconds(of)) for step in (*shared, *own) if afresh or of.done(step) is None]
     if not afresh:
         for step in shared:
             of.finished.verify(step.name)
     characters = size_on_disk(find_files(of.inputs)) or 0
     kept = 3 + 2 * (of.labelled is not None)  # weights and moments of AdamW; the weights of fits
-    sizes = [_bytes(rung, config) for rung in rungs if not rung.is_that_of]
+    sizes = [_bytes(entry, config) for entry in entries if not entry.is_that_of]
     needed = BYTES_A_CHARACTER * characters + sum(kept * size for size in sizes) * config.seeds
     warnings = []
     if config.tokens is not None:
         warnings.append("with --tokens the time is not known: shown is that of --minutes")
-    return Plan(rungs, left_out, [*shared, *own], todo, needed, warnings)
+    return Plan(entries, left_out, [*shared, *own], todo, needed, warnings)
 
 
-def _shared_steps(of: Comparison, rungs: Sequence[Rung]) -> Iterator[Step]:
+def _shared_steps(of: Comparison, entries: Sequence[Entry]) -> Iterator[Step]:
     """Yield the steps that are for all systems."""
     yield WriteText()
     yield TrainVocabularies()
-    for data in dict.fromkeys(rung.data for rung in rungs):
+    for data in dict.fromkeys(entry.data for entry in entries):
         yield WriteShards(data)
     if of.labelled is not None:
         for fraction in of.config.sorted_fractions:
@@ -170,22 +170,22 @@ def _shared_steps(of: Comparison, rungs: Sequence[Rung]) -> Iterator[Step]:
                 yield Baselines(fraction, seed)
 
 
-def _steps_of_systems(of: Comparison, rungs: Sequence[Rung]) -> Iterator[Step]:
+def _steps_of_systems(of: Comparison, entries: Sequence[Entry]) -> Iterator[Step]:
     """Yield the steps of each system."""
     config = of.config
-    for rung in rungs:
+    for entry in entries:
         for seed in config.seeds_of_fits:
             if seed in config.seeds_of_training:
-                if not rung.is_that_of:
-                    yield Pretrain(rung, seed)
+                if not entry.is_that_of:
+                    yield Pretrain(entry, seed)
                 for measurement in of.measurements:
-                    if measurement.suits(rung, config):
-                        yield measurement(rung, seed)
-            if of.labelled is not None and rung.vectors:
-                yield from _fits(of, rung, seed)
+                    if measurement.suits(entry, config):
+                        yield measurement(entry, seed)
+            if of.labelled is not None and entry.vectors:
+                yield from _fits(of, entry, seed)
 
 
-def _fits(of: Comparison, rung: Rung, seed: int) -> Iterator[Fit]:
+def _fits(of: Comparison, entry: Entry, seed: int) -> Iterator[Fit]:
     """Yield the fits of the task with a system and a seed.
 
     A linear layer on frozen features is fitted once for each pre-training, because all seeds give
@@ -194,22 +194,22 @@ def _fits(of: Comparison, rung: Rung, seed: int) -> Iterator[Fit]:
     assert of.labelled is not None
     is_again = seed not in of.config.seeds_of_training
     for way in of.labelled.ways:
-        if way != "frozen" and not rung.tuned:
+        if way != "frozen" and not entry.tuned:
             continue
         for fraction in of.config.sorted_fractions:
-            is_same = way == "frozen" and rung.network == "linear" and fraction == 1
+            is_same = way == "frozen" and entry.network == "linear" and fraction == 1
             if not (is_again and is_same):
-                yield Fit(rung, seed, way, fraction)
+                yield Fit(entry, seed, way, fraction)
 
 
-def _bytes(rung: Rung, config: CompareConfig) -> int:
-    """Return the size of a rung's model on disk in bytes, in float32."""
-    size = config.word_vocab_size if rung.data.startswith("word") else config.vocab_size
-    if rung.data.startswith("wordpiece"):
+def _bytes(entry: Entry, config: CompareConfig) -> int:
+    """Return the size of a system's model on disk in bytes, in float32."""
+    size = config.word_vocab_size if entry.data.startswith("word") else config.vocab_size
+    if entry.data.startswith("wordpiece"):
         size = config.vocab_size
-    keys = values.merge(rung.settings, {"data": "", "out": "", "model": rung.model})
-    run = make_run(trainable()[rung.system], keys)
-    system = load(rung.system)
+    keys = values.merge(entry.settings, {"data": "", "out": "", "model": entry.model})
+    run = make_run(trainable()[entry.system], keys)
+    system = load(entry.system)
     with torch.device("meta"):
         learner = system.make_learner(run.model_config(size), system.heads(run))
     tensors = [*learner.parameters(), *learner.buffers()]

@@ -20,8 +20,8 @@ from bertwright.recipes.compare.labelled import Task
 from bertwright.recipes.compare.measure import MEASUREMENTS
 from bertwright.recipes.compare.plan import choose
 from bertwright.recipes.compare.run import Request
-from bertwright.recipes.compare.rungs import FIVE
 from bertwright.recipes.compare.steps import SystemStep
+from bertwright.recipes.compare.systems import FIVE
 from bertwright.recipes.compare.text import WRITTEN, held_out_documents
 from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs
 from bertwright.recipes.quickstart.task import TooFewPackages, package_of, write_labelled

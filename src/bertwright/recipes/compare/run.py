@@ -42,8 +42,8 @@ from bertwright.recipes.compare.folder import TABLE, Folder, empty, refuse_other
 from bertwright.recipes.compare.labelled import Task, read_task
 from bertwright.recipes.compare.measure import MEASUREMENTS, Examples, contents
 from bertwright.recipes.compare.plan import NOT_NAMED, Plan, make_plan
-from bertwright.recipes.compare.rungs import RUNGS, SAME, Rung
 from bertwright.recipes.compare.steps import Comparison, Finished, Step, SystemStep
+from bertwright.recipes.compare.systems import SAME, SYSTEMS, Entry
 from bertwright.recipes.compare.text import MOST_HELD_OUT, TrainVocabularies, WriteText
 from bertwright.report.conclusion import conclusion, remarks
 from bertwright.report.ladder import write_ladder
@@ -85,7 +85,7 @@ class Request:
     preset: str = ""
     """The name of the preset; empty: none."""
     run_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Keys of pre-training runs, in place of those of `rungs.py`, by system."""
+    """Keys of pre-training runs, in place of those of `systems.py`, by system."""
     measurements: Sequence[type[SystemStep]] = MEASUREMENTS
     """What is measured of each system without labels."""
     names: Sequence[tuple[str, str]] = ()
@@ -121,7 +121,7 @@ def compare(
     if folder.overwrite:
         empty(folder.path)
         of = replace(of, finished=Finished(of.out))
-    _write_settings(of, [rung.name for rung in plan.rungs])
+    _write_settings(of, [entry.name for entry in plan.entries])
     return _Run(of, plan, folder, request.page, say).all_steps(on_step)
 
 
@@ -157,7 +157,7 @@ def _prepare(request: Request, overwrite: bool, say: Callable[[str], None]) -> C
         systems, minutes = _read_settings(out, settings)
         every = (*systems, *named) if systems and named else ()  # an empty list means all
         config = replace(config, systems=tuple(dict.fromkeys(every)))
-    for name in named or RUNGS:
+    for name in named or SYSTEMS:
         if config.task_minutes is not None or name not in minutes:
             minutes[name] = config.task_minutes or request.task_minutes
     return Comparison(
@@ -357,7 +357,7 @@ class _Run:
         of, config = self.of, self.of.config
         settings = values.to_dict(config) | {
             "minutes": config.minutes_each,
-            "task_minutes": mode(of.fit_minutes(rung.name) for rung in self.plan.rungs),
+            "task_minutes": mode(of.fit_minutes(entry.name) for entry in self.plan.entries),
         }
         text, vocabulary = of.done(WriteText()), of.done(TrainVocabularies())
         return {
@@ -374,7 +374,7 @@ class _Run:
             "text": {} if text is None else text.facts,
             "vocabulary": {} if vocabulary is None else vocabulary.facts,
             "task": self._task(),
-            "systems": [self._system(rung) for rung in self.plan.rungs],
+            "systems": [self._system(entry) for entry in self.plan.entries],
             "rows": [asdict(row) for row in self._rows()],
             "left_out": self.plan.left_out,
         }
@@ -405,20 +405,20 @@ class _Run:
             "labels": list(own.config.labels),
         }
 
-    def _system(self, rung: Rung) -> dict[str, Any]:
+    def _system(self, entry: Entry) -> dict[str, Any]:
         """Return the facts of a system."""
-        examples = self.of.done(Examples(rung, self.of.config.seed))
+        examples = self.of.done(Examples(entry, self.of.config.seed))
         return {
-            "name": rung.name,
-            "title": rung.title,
-            "system": rung.system,
-            "model": rung.model,
-            "adds": rung.adds,
-            "page": rung.page,
-            "run": self.of.inside(self.of.run_folder(rung, self.of.config.seed)),
-            "run_of": rung.is_that_of or rung.name,
-            "trained_on": "translations" if rung.reads_pairs else "text",
-            "fits_tasks": self.of.labelled is not None and rung.vectors,
+            "name": entry.name,
+            "title": entry.title,
+            "system": entry.system,
+            "model": entry.model,
+            "adds": entry.adds,
+            "page": entry.page,
+            "run": self.of.inside(self.of.run_folder(entry, self.of.config.seed)),
+            "run_of": entry.is_that_of or entry.name,
+            "trained_on": "translations" if entry.reads_pairs else "text",
+            "fits_tasks": self.of.labelled is not None and entry.vectors,
             "examples": {} if examples is None else examples.facts,
         }
 

@@ -26,7 +26,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import plain
 from bertwright.errors import IntegrityError
 from bertwright.recipes.compare.labelled import Labelled
-from bertwright.recipes.compare.rungs import Rung
+from bertwright.recipes.compare.systems import Entry
 from bertwright.report.rows import Row
 
 STEPS = "steps.jsonl"
@@ -91,7 +91,7 @@ class Step(ABC):
 class SystemStep(Step):
     """A step for one system and one seed."""
 
-    rung: Rung
+    entry: Entry
     seed: int
 
     part = ""
@@ -103,22 +103,22 @@ class SystemStep(Step):
 
     @property
     def system(self) -> str:  # type: ignore[override]
-        return self.rung.name
+        return self.entry.name
 
     @property
     def name(self) -> str:
-        return f"{self.rung.name}-{self.seed}/{self.part or self.measure}"
+        return f"{self.entry.name}-{self.seed}/{self.part or self.measure}"
 
     @property
     def what(self) -> str:
-        return f"{self.rung.title}: {self.shown}"
+        return f"{self.entry.title}: {self.shown}"
 
     def row(self, **figures: Any) -> Row:
         """Return a row of this step."""
-        return Row(self.measure, self.rung.name, self.rung.title, self.seed, **figures)
+        return Row(self.measure, self.entry.name, self.entry.title, self.seed, **figures)
 
     @classmethod
-    def suits(cls, rung: Rung, config: CompareConfig) -> bool:
+    def suits(cls, entry: Entry, config: CompareConfig) -> bool:
         """Return whether a system has this step."""
         return True
 
@@ -227,7 +227,7 @@ class Comparison:
     """The maximum minutes of a fit of each system, by its name."""
     finished: Finished
     run_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Keys of the pre-training runs of a preset, in place of those of `rungs.py`, by system."""
+    """Keys of the pre-training runs of a preset, in place of those of `systems.py`, by system."""
     measurements: Sequence[type[SystemStep]] = ()
     """What is measured of each system without labels."""
     names: Sequence[tuple[str, str]] = ()
@@ -241,13 +241,13 @@ class Comparison:
         """Return the result of a step; None: it is not done."""
         return self.finished.find(step.name, step.key(self))
 
-    def run_folder(self, rung: Rung, seed: int) -> Path:
+    def run_folder(self, entry: Entry, seed: int) -> Path:
         """Return the folder of a system's pre-training run."""
-        return self.out / "runs" / (rung.is_that_of or rung.name) / f"seed-{seed}"
+        return self.out / "runs" / (entry.is_that_of or entry.name) / f"seed-{seed}"
 
-    def task_folder(self, rung: Rung, seed: int) -> Path:
+    def task_folder(self, entry: Entry, seed: int) -> Path:
         """Return the folder of a system's fits of the task."""
-        return self.out / "tasks" / rung.name / f"seed-{seed}"
+        return self.out / "tasks" / entry.name / f"seed-{seed}"
 
     def inside(self, path: Path) -> str:
         """Return a path relative to the folder."""

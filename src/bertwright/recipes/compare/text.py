@@ -126,7 +126,7 @@ class TrainVocabularies(Step):
 
 @dataclass(frozen=True)
 class WriteShards(Step):
-    """Write the shards of one kind of data (`rungs.Data`)."""
+    """Write the shards of one kind of data (`systems.Data`)."""
 
     data: str
 
@@ -335,7 +335,7 @@ def train_vocabularies(
 def build(
     folders: TextFolders, data: str, parallel: Sequence[str], on_progress: OnProgress = silent
 ) -> dict[str, Any]:
-    """Write the shards of one kind of data (`rungs.Data`), and return their counts."""
+    """Write the shards of one kind of data (`systems.Data`), and return their counts."""
     out = folders.shards / data
     vocabulary = folders.vocabulary / ("words" if data.startswith("word-") else "wordpieces")
     vocabulary = folders.vocabulary / data if data in ("words", "wordpieces") else vocabulary

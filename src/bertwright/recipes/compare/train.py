@@ -1,6 +1,6 @@
-"""Pre-train one rung with its budget, which is the same time or number of tokens for every rung.
+"""Pre-train a system with its budget, which is the same time or number of tokens for all of them.
 
-A system that is trained in passes over the text makes at most `Rung.passes`, because more do not
+A system that is trained in passes over the text makes at most `Entry.passes`, because more do not
 improve it.
 """
 
@@ -27,8 +27,8 @@ from bertwright.models.ngram.config import NgramConfig
 from bertwright.nn.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes import pretrain as pretraining
-from bertwright.recipes.compare.rungs import RUNGS, Rung
 from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, SystemStep
+from bertwright.recipes.compare.systems import SYSTEMS, Entry
 from bertwright.recipes.compare.text import TextFolders
 from bertwright.recipes.examine import write_findings
 from bertwright.recipes.run_folder import ENVIRONMENT
@@ -45,15 +45,15 @@ half of 90 seconds on a busy computer.
 
 
 def run_of(
-    rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int, **length: Any
+    entry: Entry, config: CompareConfig, data: Path, out: Path, seed: int, **length: Any
 ) -> RunConfig:
-    """Return the configuration of a rung's run; `length` has the keys that set its length."""
-    kind = trainable()[rung.system]
+    """Return the configuration of a system's run; `length` has the keys that set its length."""
+    kind = trainable()[entry.system]
     every = max(0.5, config.minutes_each / 4)
     wanted: dict[str, Any] = {
         "data": str(data),
         "out": str(out),
-        "model": rung.model,
+        "model": entry.model,
         "seed": seed,
         "device": config.device,
         "checkpoint": {"keep": 1},
@@ -63,9 +63,9 @@ def run_of(
         wanted["checkpoint"]["every_minutes"] = every
         wanted["log"] = {"every_seconds": min(5.0, max(0.5, 2 * config.minutes_each))}
         wanted["validation"] = {"every_minutes": every, "tokens": VALIDATION_TOKENS}
-    given = values.merge(wanted, rung.settings)
-    if rung.name == "cove":
-        given["word_vectors"] = str(out.parents[1] / rung.needs / out.name)
+    given = values.merge(wanted, entry.settings)
+    if entry.name == "cove":
+        given["word_vectors"] = str(out.parents[1] / entry.needs / out.name)
     size = open_shards(data, verify=False).vocab_size
     most = given.get("architecture", {}).get("output_size")
     if most is not None:
@@ -81,18 +81,18 @@ class Pretrain(SystemStep):
     shown = "pre-training"
 
     def needs(self, of: Comparison) -> Sequence[Pretrain]:
-        return [Pretrain(RUNGS[self.rung.needs], self.seed)] if self.rung.needs else []
+        return [Pretrain(SYSTEMS[self.entry.needs], self.seed)] if self.entry.needs else []
 
     def seconds(self, of: Comparison) -> float:
         return 60 * of.config.minutes_each + OVERHEAD
 
     def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
-        settings = of.run_settings.get(self.rung.name, self.rung.settings)
-        rung, config = replace(self.rung, settings=settings), of.config
-        out, data = of.run_folder(rung, self.seed), TextFolders(of.out).shards / rung.data
+        settings = of.run_settings.get(self.entry.name, self.entry.settings)
+        entry, config = replace(self.entry, settings=settings), of.config
+        out, data = of.run_folder(entry, self.seed), TextFolders(of.out).shards / entry.data
         out.parent.mkdir(parents=True, exist_ok=True)
         run = run_of(
-            rung, config, data, out, self.seed, **_length(rung, config, data, out, self.seed)
+            entry, config, data, out, self.seed, **_length(entry, config, data, out, self.seed)
         )
         before = core_times()
         pretraining.pretrain(run, say, resume=True)
@@ -112,7 +112,7 @@ class Pretrain(SystemStep):
         )
         environment = json.loads((out / ENVIRONMENT).read_text(encoding="utf-8"))
         notes = [
-            f"{rung.name}-{self.seed}: {row.parameters:,} parameters, {count(row.tokens)} tokens "
+            f"{entry.name}-{self.seed}: {row.parameters:,} parameters, {count(row.tokens)} tokens "
             f"in {row.seconds:,.0f} s"
         ]
         if not has_page:
@@ -146,20 +146,22 @@ def _succeeds(part: Callable[[Path], object], run: Path, say: Callable[[str], No
     return True
 
 
-def _length(rung: Rung, config: CompareConfig, data: Path, out: Path, seed: int) -> dict[str, Any]:
+def _length(
+    entry: Entry, config: CompareConfig, data: Path, out: Path, seed: int
+) -> dict[str, Any]:
     """Return the length of a run as keys of its configuration."""
-    kind = trainable()[rung.system]
+    kind = trainable()[entry.system]
     if issubclass(kind, StepRun):
         if config.tokens is None:
             return {"minutes": config.minutes_each}
-        run = cast(StepRun, run_of(rung, config, data, out, seed))
+        run = cast(StepRun, run_of(entry, config, data, out, seed))
         return {"steps": max(1, round(config.tokens / run.batch.tokens))}
     if "minutes" not in values.keys_of(kind):  # it is counted, in one pass
         return {}
     if config.tokens is None:
-        return {"epochs": float(rung.passes), "minutes": config.minutes_each}
+        return {"epochs": float(entry.passes), "minutes": config.minutes_each}
     passes = config.tokens / open_shards(data, verify=False).num_tokens
-    return {"epochs": min(float(rung.passes), passes)}
+    return {"epochs": min(float(entry.passes), passes)}
 
 
 def numbers_of(learner: Learner) -> int:

@@ -1,6 +1,6 @@
-"""The rungs of the ladder: what each system adds, how it is trained here, and how tasks use it.
+"""The systems that can be compared: what each adds, how it is trained here, how tasks use it.
 
-The rungs have the order of docs/road.md. Each system has its smallest size (2 to 8 million
+The order is that of docs/road.md. Each system has its smallest size (2 to 8 million
 parameters, and fastText's character n-grams), because a few minutes on two cores are too short to
 train larger ones. Learning rates are those of the systems' pages.
 """
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from bertwright.models.catalogue import MODELS
 
 Data = Literal["wordpieces", "words", "wordpiece-pairs", "word-pairs"]
-"""The data of a rung: text or translations, in one of the two vocabularies."""
+"""The data of a system: text or translations, in one of the two vocabularies."""
 
 STATIC_RATES = (3e-3, 1e-2, 1e-3)
 LSTM_RATES = (1e-3, 3e-3, 3e-4)
@@ -26,8 +26,8 @@ _POSITIONS = {"max_position_embeddings": 128}
 
 
 @dataclass(frozen=True)
-class Rung:
-    """A system of the ladder."""
+class Entry:
+    """A system that can be compared."""
 
     name: str
     """The name in `--systems` and in files."""
@@ -40,7 +40,7 @@ class Rung:
     data: Data
     """The data that it is trained on."""
     adds: str
-    """A few sentences that say what it adds to the rung before."""
+    """A few sentences that say what it adds to the system before."""
     page: str
     """The path of its page in docs."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -62,9 +62,9 @@ class Rung:
     network: Literal["linear", "taglm"] = "linear"
     """The network that is trained on its frozen features."""
     needs: str = ""
-    """The name of another rung whose run it reads; empty: none."""
+    """The name of another system whose run it reads; empty: none."""
     is_that_of: str = ""
-    """The name of another rung whose run it uses in another way; empty: it has its own run."""
+    """The name of another system whose run it uses in another way; empty: it has its own run."""
     of_words: bool = False
     """Whether it is only for tasks in which each word has a label."""
     tuned: bool = True
@@ -77,7 +77,7 @@ class Rung:
 
 
 _ALL = (
-    Rung(
+    Entry(
         "ngram",
         "n-gram",
         "ngram",
@@ -89,7 +89,7 @@ _ALL = (
         scores="text",
         vectors=False,
     ),
-    Rung(
+    Entry(
         "nnlm",
         "NNLM",
         "nnlm",
@@ -102,7 +102,7 @@ _ALL = (
         scores="text",
         rates=LSTM_RATES,
     ),
-    Rung(
+    Entry(
         "word2vec",
         "word2vec",
         "word2vec",
@@ -115,7 +115,7 @@ _ALL = (
         passes=40,
         rates=STATIC_RATES,
     ),
-    Rung(
+    Entry(
         "glove",
         "GloVe",
         "glove",
@@ -128,7 +128,7 @@ _ALL = (
         passes=60,
         rates=STATIC_RATES,
     ),
-    Rung(
+    Entry(
         "fasttext",
         "fastText",
         "fasttext",
@@ -141,7 +141,7 @@ _ALL = (
         passes=20,
         rates=STATIC_RATES,
     ),
-    Rung(
+    Entry(
         "seq2seq",
         "seq2seq",
         "seq2seq",
@@ -153,7 +153,7 @@ _ALL = (
         {"batch": {"tokens": 2048}, "optimizer": {"learning_rate": 2e-3}},
         rates=LSTM_RATES,
     ),
-    Rung(
+    Entry(
         "cove",
         "CoVe",
         "seq2seq",
@@ -172,7 +172,7 @@ _ALL = (
         rates=LSTM_RATES,
         needs="word2vec",
     ),
-    Rung(
+    Entry(
         "elmo",
         "ELMo",
         "elmo",
@@ -188,7 +188,7 @@ _ALL = (
         layers="embeddings+last",
         rates=LSTM_RATES,
     ),
-    Rung(
+    Entry(
         "taglm",
         "TagLM",
         "elmo",
@@ -203,7 +203,7 @@ _ALL = (
         of_words=True,
         tuned=False,
     ),
-    Rung(
+    Entry(
         "awd-lstm",
         "AWD-LSTM",
         "awd-lstm",
@@ -216,7 +216,7 @@ _ALL = (
         scores="text",
         rates=LSTM_RATES,
     ),
-    Rung(
+    Entry(
         "transformer",
         "Transformer",
         "transformer",
@@ -227,7 +227,7 @@ _ALL = (
         "transformer.md",
         {"batch": {"tokens": 2048}, "optimizer": {"learning_rate": 2e-3}},
     ),
-    Rung(
+    Entry(
         "gpt",
         "GPT",
         "gpt",
@@ -240,7 +240,7 @@ _ALL = (
         scores="text",
         writes=True,
     ),
-    Rung(
+    Entry(
         "gpt2",
         "GPT-2",
         "gpt2",
@@ -253,7 +253,7 @@ _ALL = (
         scores="text",
         writes=True,
     ),
-    Rung(
+    Entry(
         "bert-ltr",
         "left-to-right BERT",
         "bert-ltr",
@@ -266,7 +266,7 @@ _ALL = (
         scores="text",
         writes=True,
     ),
-    Rung(
+    Entry(
         "bert",
         "BERT",
         "bert",
@@ -284,13 +284,13 @@ _ALL = (
         writes=True,
     ),
 )
-RUNGS: Mapping[str, Rung] = {rung.name: rung for rung in _ALL}
-"""Every rung by its name, in the order of the papers."""
+SYSTEMS: Mapping[str, Entry] = {entry.name: entry for entry in _ALL}
+"""Every system by its name, in the order of the papers."""
 
 FIVE = ("ngram", "word2vec", "awd-lstm", "gpt2", "bert")
-"""The rungs of the preset."""
+"""The systems of the preset."""
 
-NO_RUNGS: Mapping[str, str] = {
+NOT_COMPARED: Mapping[str, str] = {
     **{
         name: f"it is read and used, and not trained here: bertwright pretrain trains {row.instead}"
         for name, row in MODELS.items()
@@ -303,6 +303,6 @@ NO_RUNGS: Mapping[str, str] = {
     "modernbert": "it is a newer BERT; train it by bertwright pretrain",
     "electra": "it trains two encoders at once; train it by bertwright pretrain",
 }
-"""The reason for each system of the catalogue that is not a rung."""
+"""The reason for each system of the catalogue that is not compared."""
 SAME: Mapping[str, str] = {"n-gram": "ngram", "gpt-2": "gpt2"}
-"""The name of the rung for each alternative name."""
+"""The name of a system for each alternative name."""
