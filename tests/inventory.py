@@ -3,7 +3,7 @@
     python tests/inventory.py --out tests/inventory.txt
 
 writes one fact a line, without sentences, so that `git diff tests/inventory.txt` shows what a
-change gives and takes. It makes the small runs of `tests/golden/make_runs.py` in a temporary
+change gives and takes. It makes the small runs of `tests/formats/make_runs.py` in a temporary
 folder, which takes some minutes; `--quick` leaves out all that needs them, and takes seconds.
 
 Options, presets and routes are asked of the program itself. Files, JSON keys and formats are
@@ -388,7 +388,7 @@ TEXT = "the quick fox finds the red lamp ."
 
 def observed() -> Iterator[tuple[str, str]]:
     """Yield (section, fact) of all that is observed, in runs made in the working directory."""
-    from tests.golden import make_runs
+    from tests.formats import make_runs
 
     Path("new").mkdir()
     make_runs.write_data()

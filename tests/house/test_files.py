@@ -152,7 +152,7 @@ def test_every_folder_is_a_package() -> None:
 
 BESIDE_THE_PACKAGE = {
     *("benchmarks", "docs", "examples", "experiments"),
-    *("contract", "golden", "gpu", "house", "parity"),
+    *("contract", "formats", "gpu", "house", "parity"),
 }
 """Folders of tests that are not of one folder of the package."""
 

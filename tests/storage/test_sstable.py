@@ -48,7 +48,7 @@ def test_tables_made_by_hand() -> None:
     raises(IntegrityError, "rising order", read_table, table_of(second, DATA), "x")
 
 
-def test_what_is_written_is_golden() -> None:
+def test_what_is_written_stays_the_same() -> None:
     """A restart at each key, as LevelDB has them in its index."""
     block = bytes([0, 3, 1]) + b"abc1" + bytes([0, 3, 2]) + b"abd22" + struct.pack("<3I", 0, 7, 2)
     index = bytes([0, 3, 2]) + b"abd" + bytes([0, len(block)]) + struct.pack("<II", 0, 1)

@@ -71,7 +71,7 @@ def test_bytes_made_by_hand(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_written_is_golden(tmp_path: Path) -> None:
+def test_what_is_written_stays_the_same(tmp_path: Path) -> None:
     write_bundle(tmp_path / "m.ckpt", {"b": torch.ones(2, 1), "a": torch.tensor([0.5])})
     data = struct.pack("<3f", 0.5, 1, 1)
     assert (tmp_path / "m.ckpt.data-00000-of-00001").read_bytes() == data

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from bertwright.data.loading.epoch_loader import EpochLoader
 from bertwright.data.randomness import make_key
 from bertwright.data.shards import Shards
 from bertwright.errors import DataError
 from bertwright.models.bert.config import InstanceConfig, MaskingConfig
+from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.bert.masked_pairs import MaskedPairs, assemble, masker_of
 from bertwright.models.bert.sentence_pairs import plan_epoch
-from tests.data.conftest import SPECIAL
+from tests.data.conftest import SPECIAL, write_shards
 
 MakeShards = Callable[..., Shards]
 
@@ -77,3 +83,61 @@ def test_whole_word_masking_reads_the_word_bits(
         for word in set(found.tolist()):
             inside = min(3 * word + 3, last) - max(3 * word, first)
             assert (found == word).sum() == inside
+
+
+BATCHES = {
+    ("mlm", False, 0): "13036bf4b6e15035",
+    ("mlm", False, 1): "5541597ed0a9b118",
+    ("mlm", True, 0): "25cf3d535063abf7",
+    ("mlm", True, 1): "7f08dc92e6448515",
+    ("mlm+nsp", False, 0): "35d842d145799502",
+    ("mlm+nsp", False, 1): "5da66edca7f6d8a7",
+    ("mlm+nsp", True, 0): "7291375b4e508232",
+    ("mlm+nsp", True, 1): "4da590e233832ff2",
+    ("mlm+sop", False, 0): "a2354616de9da830",
+    ("mlm+sop", False, 1): "0a8a2bbc8b0d27ac",
+    ("mlm+sop", True, 0): "9505fa5546f17906",
+    ("mlm+sop", True, 1): "8b11c5ddf32c17b9",
+}
+"""Objectives, whole words, rank of 2 -> a hash of the batches of some steps."""
+
+
+@pytest.mark.parametrize(("objectives", "whole_word", "rank"), BATCHES)
+def test_steps_train_on_what_they_always_did(
+    tmp_path: Path, objectives: Any, whole_word: bool, rank: int
+) -> None:
+    """A run that an earlier version began goes on with the same data."""
+    rng = np.random.default_rng(1)
+    lengths = [rng.integers(1, 60, size=rng.integers(1, 40)).tolist() for _ in range(60)]
+    instances = MaskedPairs(
+        write_shards(tmp_path, lengths, word_every=3),
+        InstanceConfig(objectives=objectives, sequence_length=64),
+        MaskingConfig(whole_word=whole_word),
+        validation_fraction=0.1,
+        seed=5,
+    )
+    loader = EpochLoader(instances, rank, 2)
+    steps = [loader.step(epoch, step, 4096, 1024) for epoch, step in ((0, 0), (0, 1), (1, 3))]
+    found = "".join(hash_of(batch) for batches in steps for batch in batches)
+    expected = BATCHES[objectives, whole_word, rank]
+    assert hashlib.sha256(found.encode()).hexdigest()[:16] == expected
+
+
+def hash_of(batch: MaskedBatch) -> str:
+    """Return a hash of the names and the numbers of a batch."""
+    inputs = batch.inputs
+    segments = torch.zeros_like(inputs.ids) if inputs.segments is None else inputs.segments
+    arrays = {
+        "input_ids": inputs.ids,
+        "token_type_ids": segments,
+        "lengths": inputs.sequences.lengths,
+        "masked_positions": batch.masked_positions,
+        "masked_labels": batch.masked_labels,
+        "next_sentence_labels": batch.next_sentence_labels,
+        "positions": batch.instances,
+    }
+    digest = hashlib.sha256()
+    for name, array in arrays.items():
+        digest.update(name.encode())
+        digest.update(b"-" if array is None else np.ascontiguousarray(array, "<i8").tobytes())
+    return digest.hexdigest()[:16]
