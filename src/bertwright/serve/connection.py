@@ -224,8 +224,8 @@ class ServerConnection(HttpToolsProtocol):
         """Refuse a request as the middleware would, if the server is full; return whether it is.
 
         A task for each refusal takes further turns of the event loop, and each of them waits for
-        the threads that compute and makes them wait: at five times the requests that can be
-        answered, a fifth fewer were.
+        the threads that compute: at five times the requests that can be answered, a refusal took
+        0.7 to 8 milliseconds instead of 0.4 to 0.6 (benchmarks/README.md).
         """
         if self.middleware is None or not self.middleware.is_full:
             return False
