@@ -35,7 +35,7 @@ def test_text_and_words_are_of_known_words_and_always_the_same(
     unknown = [
         each.replace(WORDS[n], "zzz") for n, each in zip(range(2, 42, 4), known, strict=True)
     ]
-    path = held_out(tmp_path, *unknown, *known, "too short .")
+    path = held_out(tmp_path, *unknown, *known, *known, "too short .")
     chosen = choose(path, words)
     assert chosen == choose(path, words)
     texts = [chosen.sentence, *(f"{prompt.text} {prompt.rest}" for prompt in chosen.prompts)]

@@ -78,7 +78,8 @@ def choose(held_out: Path, words: Tokenizer) -> Chosen:
         held_out: the file of held-out text, with a sentence in each line.
         words: the vocabulary of words, whose ids are in the order of frequency.
     """
-    lines = [line for line in held_out.read_text(encoding="utf-8").splitlines() if line]
+    written = held_out.read_text(encoding="utf-8").splitlines()
+    lines = list(dict.fromkeys(filter(None, written)))  # each once
     flat, lengths = words.encode_sentence_ids(lines)
     ends = np.cumsum(lengths)
     fitting, common = [], []
