@@ -25,7 +25,6 @@ from bertwright.config.compare import CompareConfig
 from bertwright.errors import DataError, Interrupted
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare import presets
-from bertwright.recipes.compare.systems import SYSTEMS
 from bertwright.recipes.quickstart import corpus
 from bertwright.recipes.quickstart import run as recipe
 from bertwright.recipes.quickstart.corpus import Module
@@ -60,12 +59,14 @@ def some_modules(search: object = None) -> list[Module]:
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    preset = replace(presets.QUICKSTART, sizes=[(0.0, 12), (0.0, 24)], task_minutes=0.02)
+    preset = presets.QUICKSTART
+    systems = {"bert": replace(preset.systems["bert"], model="bert-tiny")}
+    sizes = [(0.0, 12), (0.0, 24)]
+    preset = replace(preset, systems=systems, sizes=sizes, task_minutes=0.02)
     config = partial(CompareConfig, vocab_size=600, word_vocab_size=600)
     monkeypatch.setattr(corpus, "find_modules", some_modules)
     monkeypatch.setattr(recipe, "QUICKSTART", preset)
     monkeypatch.setattr(recipe, "CompareConfig", config)
-    monkeypatch.setitem(SYSTEMS, "bert", replace(SYSTEMS["bert"], model="bert-tiny"))
 
 
 @pytest.fixture(scope="module")

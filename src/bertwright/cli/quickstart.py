@@ -31,7 +31,7 @@ def quickstart(
     baselines on held-out text. The same command continues after an interruption.
 
     Args:
-        minutes: Minutes of pre-training; the other steps take about three minutes.
+        minutes: Minutes of pre-training; the other steps take about four minutes.
         out: Folder to write everything to.
         open_page: Open the page in a browser at the end.
     """

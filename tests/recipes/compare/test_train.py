@@ -43,8 +43,8 @@ def test_a_run_has_the_sizes_of_its_preset_and_leaves_the_time_to_training(
     text.write_text([str(corpus)], CorpusConfig(sentences="line"), folders, 0.2)
     text.train_vocabularies(folders, config, lowercase=True)
     for entry in SYSTEMS.values():
-        entry = MODELS[entry.system].run
-        if entry.reads_pairs or entry is None or not issubclass(entry, StepRun):
+        kind = MODELS[entry.system].run
+        if entry.reads_pairs or kind is None or not issubclass(kind, StepRun):
             continue
         text.build(folders, entry.data, ())
         run = run_of(entry, config, folders.shards / entry.data, tmp_path / "run", 1, minutes=1.5)

@@ -29,7 +29,6 @@ from bertwright.machine import core_times, waited_since
 from bertwright.progress import silent
 from bertwright.recipes.compare.labelled import Labelled
 from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, Step, SystemStep
-from bertwright.recipes.compare.systems import SYSTEMS
 from bertwright.recipes.compare.train import Pretrain, write_page
 from bertwright.recipes.finetune.defaults import epochs_of
 from bertwright.recipes.finetune.run import finetune
@@ -132,7 +131,7 @@ class Fit(SystemStep):
         }
 
     def needs(self, of: Comparison) -> Sequence[Pretrain]:
-        entry = SYSTEMS[self.entry.is_that_of or self.entry.name]
+        entry = of.systems[self.entry.is_that_of or self.entry.name]
         return [Pretrain(entry, of.config.pretrained_by(self.seed))]
 
     def seconds(self, of: Comparison) -> float:

@@ -27,7 +27,7 @@ from bertwright.inference.word_vectors.evaluate import evaluate_words
 from bertwright.inference.word_vectors.table import open_words
 from bertwright.recipes.compare.examples import choose, examples
 from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, SystemStep
-from bertwright.recipes.compare.systems import SYSTEMS, Entry
+from bertwright.recipes.compare.systems import Entry
 from bertwright.recipes.compare.text import WRITTEN, TextFolders
 from bertwright.recipes.compare.train import Pretrain
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
@@ -53,7 +53,7 @@ class Measurement(SystemStep):
     """Measures a pre-trained system with one seed."""
 
     def needs(self, of: Comparison) -> Sequence[SystemStep]:
-        return [Pretrain(SYSTEMS[self.entry.is_that_of or self.entry.name], self.seed)]
+        return [Pretrain(of.systems[self.entry.is_that_of or self.entry.name], self.seed)]
 
     def model(self, of: Comparison) -> Model:
         """Return the system."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -69,7 +69,9 @@ class Plan:
         }
 
 
-def choose(config: CompareConfig, kind: str | None) -> tuple[list[Entry], dict[str, str]]:
+def choose(
+    config: CompareConfig, kind: str | None, systems: Mapping[str, Entry] = SYSTEMS
+) -> tuple[list[Entry], dict[str, str]]:
     """Return the systems of a comparison, in the order of the papers, and the reason for each one
     that is left out.
 
@@ -82,12 +84,12 @@ def choose(config: CompareConfig, kind: str | None) -> tuple[list[Entry], dict[s
     for name in named:
         if name in NOT_COMPARED:
             raise ConfigError(f"--systems names {name}: {NOT_COMPARED[name]}")
-        if name not in SYSTEMS:
-            near = values.nearest(name, SYSTEMS)
+        if name not in systems:
+            near = values.nearest(name, systems)
             meant = f"; did you mean {near}?" if near else ""
-            raise ConfigError(f"no system {name!r}; expected {', '.join(SYSTEMS)}{meant}")
+            raise ConfigError(f"no system {name!r}; expected {', '.join(systems)}{meant}")
     reasons = {name: reason for name, reason in NOT_COMPARED.items() if not named}
-    for entry in SYSTEMS.values():
+    for entry in systems.values():
         if named and entry.name not in named:
             reasons[entry.name] = NOT_NAMED
             continue
@@ -101,10 +103,10 @@ def choose(config: CompareConfig, kind: str | None) -> tuple[list[Entry], dict[s
             reason = 'its training needs numba: pip install "bertwright[words]"'
         if reason:
             reasons[entry.name] = reason
-    entries = [entry for entry in SYSTEMS.values() if entry.name not in reasons]
+    entries = [entry for entry in systems.values() if entry.name not in reasons]
     names = {entry.name for entry in entries}
     for entry in [entry for entry in entries if {entry.needs, entry.is_that_of} - {""} - names]:
-        other = SYSTEMS[entry.needs or entry.is_that_of].title
+        other = systems[entry.needs or entry.is_that_of].title
         if entry.name in named:
             raise ConfigError(
                 f"--systems names {entry.name}, which reads the run of {other}: name "
@@ -142,7 +144,9 @@ def make_plan(of: Comparison, afresh: bool = False) -> Plan:
     config = of.config
     for path in config.word_tests:
         read_word_test(path)
-    entries, left_out = choose(config, None if of.labelled is None else of.labelled.task.kind)
+    entries, left_out = choose(
+        config, None if of.labelled is None else of.labelled.task.kind, of.systems
+    )
     shared, own = list(_shared_steps(of, entries)), list(_steps_of_systems(of, entries))
     todo = [(step, step.seconds(of)) for step in (*shared, *own) if afresh or of.done(step) is None]
     if not afresh:

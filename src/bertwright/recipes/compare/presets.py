@@ -21,7 +21,7 @@ from bertwright.recipes.compare.measure import MEASUREMENTS
 from bertwright.recipes.compare.plan import choose
 from bertwright.recipes.compare.run import Request
 from bertwright.recipes.compare.steps import SystemStep
-from bertwright.recipes.compare.systems import FIVE
+from bertwright.recipes.compare.systems import FIVE, SYSTEMS, Entry
 from bertwright.recipes.compare.text import WRITTEN, held_out_documents
 from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write_python_docs
 from bertwright.recipes.quickstart.task import TooFewPackages, package_of, write_labelled
@@ -40,7 +40,8 @@ class Preset:
     """The settings of a comparison on the documentation of Python."""
 
     name: str
-    systems: tuple[str, ...]
+    names: tuple[str, ...]
+    """The names of the systems."""
     minutes: float
     """Minutes of pre-training of each system, if they are not set."""
     task_minutes: float
@@ -49,7 +50,8 @@ class Preset:
     """Pairs of minutes and labelled passages: the numbers of passages to fit with, each for at
     least so many minutes of pre-training.
     """
-    run_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    systems: Mapping[str, Entry] = field(default_factory=lambda: SYSTEMS)
+    """The systems that can be compared, by name."""
     measurements: Sequence[type[SystemStep]] = MEASUREMENTS
 
 
@@ -58,16 +60,20 @@ QUICKSTART = Preset(
     "quickstart",
     ("bert",),
     minutes=5.0,
-    task_minutes=0.4,
+    task_minutes=1.5,
     sizes=[(0.0, 100), (1.0, 400), (3.0, 1600), (15.0, 6400)],
     # Shorter sequences and more masks than published give more predictions in the same time
-    # (experiments/small_budget).
-    run_settings={
-        "bert": {
-            "instances": {"sequence_length": 64},
-            "masking": {"probability": 0.25},
-            "validation": {"fraction": HELD_OUT, "hold_out": "documents", "tokens": 32768},
-        }
+    # (experiments/small_budget). One learning rate leaves the time to training.
+    systems={
+        "bert": replace(
+            SYSTEMS["bert"],
+            settings={
+                "instances": {"sequence_length": 64},
+                "masking": {"probability": 0.25},
+                "validation": {"fraction": HELD_OUT, "hold_out": "documents", "tokens": 32768},
+            },
+            rates=(3e-4,),
+        )
     },
     measurements=(),
 )
@@ -93,11 +99,11 @@ def python_docs(
     sizes = [size for least, size in preset.sizes if minutes >= least]
     config = replace(
         config,
-        systems=config.names_of_systems or preset.systems,
+        systems=config.names_of_systems or preset.names,
         minutes=minutes,
         held_out=HELD_OUT,
     )
-    choose(config, "classification")
+    choose(config, "classification", preset.systems)
     if overwrite:
         shutil.rmtree(folder, ignore_errors=True)
     if not (folder / MADE).is_file():
@@ -118,7 +124,7 @@ def python_docs(
         most_held_out=None,
         task_minutes=preset.task_minutes,
         preset=preset.name,
-        run_settings=preset.run_settings,
+        systems=preset.systems,
         measurements=preset.measurements,
         names=_module_names(folder / "corpus"),
     )

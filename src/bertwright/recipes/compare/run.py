@@ -84,8 +84,8 @@ class Request:
     """
     preset: str = ""
     """The name of the preset; empty: none."""
-    run_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Keys of pre-training runs, in place of those of `systems.py`, by system."""
+    systems: Mapping[str, Entry] = field(default_factory=lambda: SYSTEMS)
+    """The systems that can be compared, by name."""
     measurements: Sequence[type[SystemStep]] = MEASUREMENTS
     """What is measured of each system without labels."""
     names: Sequence[tuple[str, str]] = ()
@@ -157,7 +157,7 @@ def _prepare(request: Request, overwrite: bool, say: Callable[[str], None]) -> C
         systems, minutes = _read_settings(out, settings)
         every = (*systems, *named) if systems and named else ()  # an empty list means all
         config = replace(config, systems=tuple(dict.fromkeys(every)))
-    for name in named or SYSTEMS:
+    for name in named or request.systems:
         if config.task_minutes is not None or name not in minutes:
             minutes[name] = config.task_minutes or request.task_minutes
     return Comparison(
@@ -170,7 +170,7 @@ def _prepare(request: Request, overwrite: bool, say: Callable[[str], None]) -> C
         out=out,
         minutes_of_fits=minutes,
         finished=Finished(out),
-        run_settings=request.run_settings,
+        systems=request.systems,
         measurements=request.measurements,
         names=request.names,
     )

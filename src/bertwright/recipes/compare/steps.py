@@ -26,7 +26,7 @@ from bertwright.config.corpus import CorpusConfig
 from bertwright.config.values import plain
 from bertwright.errors import IntegrityError
 from bertwright.recipes.compare.labelled import Labelled
-from bertwright.recipes.compare.systems import Entry
+from bertwright.recipes.compare.systems import SYSTEMS, Entry
 from bertwright.report.rows import Row
 
 STEPS = "steps.jsonl"
@@ -226,8 +226,8 @@ class Comparison:
     minutes_of_fits: Mapping[str, float]
     """The maximum minutes of a fit of each system, by its name."""
     finished: Finished
-    run_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Keys of the pre-training runs of a preset, in place of those of `systems.py`, by system."""
+    systems: Mapping[str, Entry] = field(default_factory=lambda: SYSTEMS)
+    """The systems that can be compared, by name."""
     measurements: Sequence[type[SystemStep]] = ()
     """What is measured of each system without labels."""
     names: Sequence[tuple[str, str]] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -28,7 +28,7 @@ from bertwright.nn.objective import Learner
 from bertwright.progress import silent
 from bertwright.recipes import pretrain as pretraining
 from bertwright.recipes.compare.steps import OVERHEAD, Comparison, Done, SystemStep
-from bertwright.recipes.compare.systems import SYSTEMS, Entry
+from bertwright.recipes.compare.systems import Entry
 from bertwright.recipes.compare.text import TextFolders
 from bertwright.recipes.examine import write_findings
 from bertwright.recipes.run_folder import ENVIRONMENT
@@ -81,14 +81,13 @@ class Pretrain(SystemStep):
     shown = "pre-training"
 
     def needs(self, of: Comparison) -> Sequence[Pretrain]:
-        return [Pretrain(SYSTEMS[self.entry.needs], self.seed)] if self.entry.needs else []
+        return [Pretrain(of.systems[self.entry.needs], self.seed)] if self.entry.needs else []
 
     def seconds(self, of: Comparison) -> float:
         return 60 * of.config.minutes_each + OVERHEAD
 
     def do(self, of: Comparison, say: Callable[[str], None]) -> Done:
-        settings = of.run_settings.get(self.entry.name, self.entry.settings)
-        entry, config = replace(self.entry, settings=settings), of.config
+        entry, config = self.entry, of.config
         out, data = of.run_folder(entry, self.seed), TextFolders(of.out).shards / entry.data
         out.parent.mkdir(parents=True, exist_ok=True)
         run = run_of(
