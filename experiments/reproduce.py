@@ -4,13 +4,13 @@
     python experiments/reproduce.py TABLE [--budget small|gpu] [--seeds 2] [--data DIR]
         [--out runs/tables] [--minutes 90] [--rerun] [--dry-run] [--hardware TEXT]
 
-TABLE is a folder of `experiments/tables`. What has been measured is in its `results.json`, with
-its date, and is shown. A table without results, or with `--rerun`, is measured by the commands of
-its `commands.toml`, which are all commands of `bertwright`, and `results.json` is written;
-`--dry-run` prints the commands. Runs are in OUT/TABLE-BUDGET: what is finished there is not run
-again, so an interrupted table goes on, and another `--out` begins anew.
+TABLE is a folder of `experiments/tables`. What has been measured is in its `results.jsonl`, with
+its date, and is printed. A table without results, or with `--rerun`, is measured as its
+`table.toml` says, by commands of `bertwright`, and `results.jsonl` is written; `--dry-run` prints
+the commands. Runs are in OUT/TABLE-BUDGET: what is finished there is not run again, so the same
+command continues an interrupted table, and another `--out` begins from scratch.
 
-DIR has the files that the commands name (`glue/SST-2`, `corpora/english-1.txt.xz`, ...); columns
+DIR has the files that the table names (`glue/SST-2`, `corpora/english-1.txt.xz`, ...); columns
 whose files are not there are left out by name. `small` ends after `--minutes` on two cores; `gpu`
 has the sizes of the papers as far as the recipes allow.
 """
@@ -23,13 +23,12 @@ import platform
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from tables.orderings import Verdict, judge, mean_and_sd
 from tables.plan import make_plan, rows_of
-from tables.run import execute, shown
 from tables.table import (
     BUDGETS,
     Table,
@@ -38,6 +37,8 @@ from tables.table import (
     table_names,
     write_results,
 )
+
+from bertwright.report.rows import Results, Row
 
 HEADINGS: dict[Verdict, str] = {
     "held": "Orderings that held",
@@ -67,7 +68,7 @@ def main() -> None:
     table = read_table(given.table)
     results = read_results(table.name)
     known = results.get(given.budget)
-    if given.dry_run or given.rerun or known is None or not known.get("complete", True):
+    if given.dry_run or given.rerun or known is None or not known.facts.get("complete", True):
         if not given.data.is_dir():
             parser.error(f"there is no folder {given.data}: name the one of the data with --data")
         measure(table, given, results, parser)
@@ -84,44 +85,47 @@ def default_data() -> Path:
 def measure(
     table: Table,
     given: argparse.Namespace,
-    results: dict[str, Any],
+    results: dict[str, Results],
     parser: argparse.ArgumentParser,
 ) -> None:
-    """Measure a table and keep its results, or print what would be done."""
+    """Measure a table and write its results, or print what would be done."""
     out = given.out / f"{table.name}-{given.budget}"
     try:
         plan = make_plan(table, given.budget, given.data, out, given.seeds)
     except ValueError as error:
         parser.error(str(error))
     if given.dry_run:
-        print("\n".join(shown(plan)))
+        print("\n".join(plan.shown))
         return
+    from tables.run import execute  # imports torch
+
     limit = given.minutes or (90.0 if given.budget == "small" else None)
     deadline = None if limit is None else time.monotonic() + 60 * limit
     began = time.monotonic()
-    entry: dict[str, Any] = {
+    facts = {
+        "budget": given.budget,
         "date": datetime.now(UTC).date().isoformat(),
         "command": " ".join(["python", "experiments/reproduce.py", *sys.argv[1:]]),
         "hardware": given.hardware or f"{platform.machine()}, {os.cpu_count()} processors",
         "seeds": given.seeds,
-        "settings": table.commands.get(given.budget, {}),
-        "left_out": {name: why.split(" in ")[0] for name, why in plan.left_out.items()},
+        "left_out": plan.left_out,
     }
 
-    def keep(figures: dict[str, dict[str, list[float]]], complete: bool = False) -> None:
-        state = {"complete": complete, "minutes": round((time.monotonic() - began) / 60, 1)}
-        results[given.budget] = {**entry, **state, "figures": figures}
+    def keep(rows: Sequence[Row]) -> None:
+        state = {
+            "complete": len(rows) == len(plan.figures),
+            "minutes": round((time.monotonic() - began) / 60, 1),
+        }
+        results[given.budget] = Results(facts | state, rows)
         write_results(table.name, results)
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    if execute(plan, deadline, say, keep):
-        keep(results[given.budget]["figures"], complete=True)
-    elif given.budget in results:
-        say(f"ended after {limit:g} minutes: the same command goes on")
-    else:
-        sys.exit(f"no figure after {limit:g} minutes: the same command goes on")
+    if not execute(plan, out, deadline, say, keep):
+        if given.budget not in results:
+            sys.exit(f"no figure after {limit:g} minutes: the same command continues")
+        say(f"ended after {limit:g} minutes: the same command continues")
 
 
 def print_tables() -> None:
@@ -129,44 +133,46 @@ def print_tables() -> None:
     for name in table_names():
         table = read_table(name)
         measured = [
-            f"{budget} {entry['date']}" for budget, entry in sorted(read_results(name).items())
+            f"{budget} {results.facts['date']}"
+            for budget, results in sorted(read_results(name).items())
         ]
         print(f"{name:18}{table.title} ({table.source}): {', '.join(measured) or 'not measured'}")
 
 
-def print_table(table: Table, entry: dict[str, Any], budget: str) -> None:
+def print_table(table: Table, results: Results, budget: str) -> None:
     """Print ours beside the published, then the orderings by what became of them."""
+    facts = results.facts
     print(f"{table.title}\n  published: {table.source}, {table.url}")
-    print(f"  ours: budget {budget}, {entry['date']}, {entry['hardware']}")
-    print(f"        {entry['command']}")
-    for note in (table.note, entry.get("note", "")):
+    print(f"  ours: budget {budget}, {facts['date']}, {facts['hardware']}")
+    print(f"        {facts['command']}")
+    for note in (table.note, facts.get("note", "")):
         if note:
             print(f"  {note}")
-    if not entry.get("complete", True):
+    if not facts.get("complete", True):
         print("  not complete: the time was over")
     print(f"  what would count as shown: {table.shown}")
-    figures, left_out = entry["figures"], entry.get("left_out", {})
-    rows = list(dict.fromkeys([*table.published, *figures]))
+    left_out = facts.get("left_out", {})
+    rows = list(dict.fromkeys([*table.published, *(row.system for row in results.rows)]))
     width = max(map(len, rows)) + 2
     for name, column in table.columns.items():
         lines = [
-            (row, figures.get(row, {}).get(name, []), table.published.get(row, {}).get(name))
+            (row, results.mean(system=row, measure=name), table.published.get(row, {}).get(name))
             for row in rows
         ]
-        lines = [line for line in lines if line[1] or line[2] is not None]
+        lines = [line for line in lines if line[1] is not None or line[2] is not None]
         if not lines or name in left_out:
             continue
-        print(f"\n{name}, {column.metric}")
+        print(f"\n{name}, {column.figure}")
         print(f"  {'':{width}}{'ours':>20}{'published':>14}")
         for row, ours, published in lines:
             beside = "-" if published is None else f"{published:g}"
             print(f"  {row:{width}}{mean_and_sd(ours):>20}{beside:>14}")
     by_verdict: dict[Verdict, list[str]] = defaultdict(list)
-    measured = {*rows_of(table, budget), *figures}
+    measured = {*rows_of(table, budget), *(row.system for row in results.rows)}
     for ordering in table.orderings:
         if ordering.column in left_out or not {ordering.better, ordering.worse} <= measured:
             continue
-        verdict, why = judge(ordering, table.columns[ordering.column], figures)
+        verdict, why = judge(ordering, table.columns[ordering.column], results)
         by_verdict[verdict].append(
             f"{ordering.column}: {ordering.better} over {ordering.worse} ({why})"
         )

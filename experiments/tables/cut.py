@@ -11,31 +11,60 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from needs import needs
 
+from bertwright.atomic import atomic_file
 
-def cut_file(take: str, source: Path, target: Path, count: int, shuffle: bool) -> None:
-    """Write a part of a file, unless it is there.
 
-    Args:
-        take: one of `TAKES`.
-        source: may be compressed by xz.
-        target: the file that is written.
-        count: how many; 0: all.
-        shuffle: in an order drawn with seed 0 before the first `count` are taken.
+@dataclass(frozen=True)
+class Part:
+    """A part of a file, or of two parallel files."""
+
+    take: str
+    """One of `TAKES`, or `pairs`: the pairs of two files whose first sentence has a number of words
+    from the first to the second of `words`. Of pairs a folder is written, with both files.
     """
-    if target.exists():
-        return
-    raw = source.read_bytes()
-    if source.suffix == ".xz":
-        raw = lzma.decompress(raw)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    new = target.with_name(f"{target.name}.new")
-    made = TAKES[take](raw.decode("utf-8-sig"), count, shuffle)
-    new.write_text(made, encoding="utf-8")
-    new.replace(target)
+    sources: tuple[Path, ...]
+    """May be compressed by xz."""
+    count: int = 0
+    """How many; 0: all."""
+    shuffle: bool = False
+    """Whether to take them in an order drawn with seed 0."""
+    words: tuple[int, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """What is taken, for users."""
+        if self.take == "pairs":
+            what = f"pairs of {self.words[0]} to {self.words[1]} words"
+        else:
+            what = f"{self.count:,} {self.take}" if self.count else f"all {self.take}"
+        return f"{what} of {', '.join(path.name for path in self.sources)}"
+
+    def write(self, target: Path) -> None:
+        """Write the part to a file or folder."""
+        if self.take == "pairs":
+            self._write_pairs(target)
+            return
+        raw = self.sources[0].read_bytes()
+        if self.sources[0].suffix == ".xz":
+            raw = lzma.decompress(raw)
+        made = TAKES[self.take](raw.decode("utf-8-sig"), self.count, self.shuffle)
+        with atomic_file(target, overwrite=True) as file:
+            file.write(made)
+
+    def _write_pairs(self, folder: Path) -> None:
+        lines = [path.read_text(encoding="utf-8").splitlines() for path in self.sources]
+        shortest, longest = self.words
+        chosen = [
+            pair for pair in zip(*lines, strict=True) if shortest <= len(pair[0].split()) <= longest
+        ]
+        folder.mkdir(exist_ok=True)
+        for path, column in zip(self.sources, zip(*chosen, strict=True), strict=True):
+            (folder / path.name).write_text("\n".join(column) + "\n", encoding="utf-8")
 
 
 def _some(parts: list[str], count: int, shuffle: bool) -> list[str]:
@@ -152,18 +181,3 @@ TAKES: dict[str, Callable[[str, int, bool], str]] = {
     "pairs a paradigm": per_paradigm,
 }
 """What is taken -> the function that takes it."""
-
-
-def cut_parallel(
-    sources: tuple[Path, Path], targets: tuple[Path, Path], shortest: int, longest: int
-) -> None:
-    """Write the pairs of two parallel files whose first sentence has so many words."""
-    if all(path.exists() for path in targets):
-        return
-    both = [path.read_text(encoding="utf-8").splitlines() for path in sources]
-    chosen = [
-        pair for pair in zip(*both, strict=True) if shortest <= len(pair[0].split()) <= longest
-    ]
-    for path, column in zip(targets, zip(*chosen, strict=True), strict=True):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(column) + "\n", encoding="utf-8")

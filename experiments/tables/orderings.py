@@ -13,34 +13,30 @@ that the size of the test file, or a single seed, cannot tell from chance.
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from bertwright.report.rows import Mean, Results
+
 Verdict = Literal["held", "not held", "undecided"]
-Figures = Mapping[str, Mapping[str, Sequence[float]]]
-"""Row -> column -> the figure of each seed."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What the figures of a column are, and which differences count.
+    """What the figures of a column are, and which differences count."""
 
-    Attributes:
-        metric: its name, as it is printed.
-        margin: the least difference that counts, in the unit of the figures.
-        lower_is_better: true of losses and perplexities.
-        floor: what is reached without the model. If no row is better than that by the margin, the
-            column decides nothing.
-        floor_is: how the floor is reached.
-    """
-
-    metric: str
+    figure: str
+    """Its name, as it is printed."""
     margin: float
+    """The least difference that counts, in the unit of the figures."""
     lower_is_better: bool = False
+    """True of losses and perplexities."""
     floor: float | None = None
+    """What is reached without the model. If no row is better than that by the margin, the column
+    decides nothing.
+    """
     floor_is: str = ""
+    """How the floor is reached."""
 
 
 @dataclass(frozen=True)
@@ -53,46 +49,37 @@ class Ordering:
     claim: str = ""
 
 
-def mean_and_sd(values: Sequence[float]) -> str:
-    """Return the mean of a cell as text, with the standard deviation of several seeds."""
-    if not values:
+def mean_and_sd(found: Mean | None) -> str:
+    """Return the mean of a figure as text, with the standard deviation of several seeds."""
+    if found is None:
         return "-"
-    mean = statistics.fmean(values)
-    decimals = 1 if abs(mean) >= 5 else 3  # percents, or bits and losses
-    text = f"{mean:.{decimals}f}"
-    return f"{text} ± {statistics.stdev(values):.{decimals}f}" if len(values) > 1 else text
+    decimals = 1 if abs(found.value) >= 5 else 3  # percents, or bits and losses
+    text = f"{found.value:.{decimals}f}"
+    return text if found.sd is None else f"{text} ± {found.sd:.{decimals}f}"
 
 
-def judge(ordering: Ordering, column: Column, figures: Figures) -> tuple[Verdict, str]:
-    """Return whether an ordering holds in our figures, and why.
-
-    Args:
-        ordering: the claim.
-        column: the column of the claim.
-        figures: ours; a cell that was not measured may be missing or empty.
-    """
+def judge(ordering: Ordering, column: Column, results: Results) -> tuple[Verdict, str]:
+    """Return whether an ordering holds in our figures, and why."""
     name = ordering.column
-    better = figures.get(ordering.better, {}).get(name, ())
-    worse = figures.get(ordering.worse, {}).get(name, ())
-    missing = [
-        row for row, values in ((ordering.better, better), (ordering.worse, worse)) if not values
-    ]
-    if missing:
+    better = results.mean(system=ordering.better, measure=name)
+    worse = results.mean(system=ordering.worse, measure=name)
+    if better is None or worse is None:
+        both = {ordering.better: better, ordering.worse: worse}
+        missing = [row for row, mean in both.items() if mean is None]
         return "undecided", f"not measured: {', '.join(missing)}"
     sign = -1.0 if column.lower_is_better else 1.0
-    means = [statistics.fmean(row[name]) for row in figures.values() if row.get(name)]
+    rows = {row.system for row in results.find(measure=name)}
+    means = [mean.value for row in rows if (mean := results.mean(system=row, measure=name))]
     best = max(means, key=lambda mean: sign * mean)
     if column.floor is not None and sign * (best - column.floor) <= column.margin:
         return "undecided", (
             f"no row is better than {column.floor:g} ({column.floor_is}) by more than "
             f"{column.margin:g}; the best has {best:.4g}"
         )
-    apart = sign * (statistics.fmean(better) - statistics.fmean(worse))
-    noise = math.sqrt(
-        sum(statistics.variance(cell) / len(cell) for cell in (better, worse) if len(cell) > 1)
-    )
+    apart = sign * (better.value - worse.value)
+    noise = math.sqrt(sum((mean.sd or 0.0) ** 2 / len(mean.rows) for mean in (better, worse)))
     needed = max(column.margin, 2 * noise)
-    both = f"{mean_and_sd(better)} and {mean_and_sd(worse)}"
+    figures = f"{mean_and_sd(better)} and {mean_and_sd(worse)}"
     if abs(apart) <= needed:
-        return "undecided", f"{both}: a difference counts from {needed:.2g}"
-    return "held" if apart > 0 else "not held", both
+        return "undecided", f"{figures}: a difference counts from {needed:.2g}"
+    return "held" if apart > 0 else "not held", figures

@@ -1,228 +1,319 @@
-"""What has to be done for a table: parts of files, commands, and where the figures are.
+"""What has to be done for a table: steps, and where the figures are read.
 
-`commands.toml` has
+A table measures each row in each column: a command of `bertwright` whose options are those of the
+row and the column. What it reads is made by earlier commands, and only what is read is made.
 
-- `[common]`, `[small]`, `[gpu]`: values that replace `{name}` in the texts below. Always there are
-  `{data}` and `{out}` (folders), `{files}` (the folder of cut files), `{seed}`, and in a column's
-  commands `{cell}`, a folder of their own. `package` is a Python package, `{package}` its folder.
-- `[[data]]`: `makes` a file in `{files}` `from` a file in DATA: `take` (see `cut.TAKES`), `count`,
-  `shuffle`. A list of two files: those pairs whose first sentence has `shortest` to `longest`
-  words. A file that is not in DATA is left out with the columns that need it.
-- `[[steps]]`: a command of `bertwright`, `run`, which `makes` something in `{out}`. One that
-  names `{seed}` there is run for each seed. `rows`: only if one of these is measured; `needs`:
-  only if these files are in DATA.
-- `[rows."..."]`: values of a row; `budget`: only there; `package`: what it needs.
-- `[columns."..."]`: `needs`, files in DATA; `run`, commands of which the last prints JSON; `read`,
-  the path to the figure in it (`metrics/accuracy`); `scale` (100 for percent). In place of `run`,
-  `file`: the log of a run, whose last held-out record is read. `exponential`: of the figure.
-  `unseeded`: the figure has no seeds. `cell`: a name that columns with the same commands share.
-  `rows`: only these. `values`: of the column. `budget`: only there.
+- `[commands.NAME]`: options. `run` names a verb, or another command, whose options are added.
+- `[make.NAME]`: something to make in OUT/NAME, by `run` with options, or by `take`, a part of the
+  file `from` (`cut.py`; `count`, `shuffle`, `words`; `package`, a Python package that it needs).
+- `[rows]`: the options of a row. `budget`: only at this one.
+- `[columns]`: the options of a column, over those of its row; below both those of `[every_column]`
+  and of `[tasks.TASK]`, where TASK is `task`, or else the name of the column. `rows`: only these.
+  `budget`: only at this one. The figure is in what the command prints, at the path `read`
+  (`metrics/accuracy`), or in place of a command in the last record of held-out text in the log of
+  the row's model, at the key `log`; times `scale` (100 for percent), or `exponential`.
+
+Options are keys with underscores. `inputs` are the arguments without a name. A value is
+
+- `out/NAME`, something that is made, or a file in it; `data/FILE`, a file in the folder of the
+  data; `package/NAME/FILE`, a file of a Python package; `column/NAME`, what the command of another
+  column writes for the same row and seed;
+- `seed = "each"`: there is one for each seed, and for each one that reads it;
+- a table of values by budget or row: without a value for the one at hand, there is no such option.
+
+`{row}` and `{task}` in a value are the names of the row and of the column's task.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tables.table import Table
+from tables.cut import Part
+from tables.table import COLUMN, Options, Table, derived
+
+WRITES = ("tokenizer train", "data build", "pretrain", "finetune", "translate", "convert")
+"""The verbs that write something."""
+OF_FIGURE = ("task", "rows", "budget", "read", "log", "scale", "exponential", *COLUMN)
+"""The keys of a column that are no options of its command."""
 
 
-@dataclass(frozen=True)
-class DataCut:
-    """A part of a file (or of two parallel ones) to write."""
-
-    take: str
-    sources: tuple[Path, ...]
-    targets: tuple[Path, ...]
-    count: int = 0
-    shuffle: bool = False
-    shortest: int = 0
-    longest: int = 0
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
-    """A command of `bertwright`, and the file that is written when it is done."""
+    """A part of a file, or a command, and everything that its result depends on."""
 
-    words: list[str]
-    done: Path
+    name: str
+    path: Path
+    """What is written; of a command that only prints, nothing is."""
+    do: Part | tuple[str, ...]
+    """The part, or the words of the command."""
+    options: Options
+    """The options as the table has them."""
+    needs: tuple[Step, ...]
+    reads: tuple[Path, ...]
+    """The files of the data that it reads itself."""
+    seeded: bool
+    """Whether there is one for each seed."""
+    prints: bool
+    """Whether it prints figures, as JSON."""
+    lacks: tuple[str, ...]
+    """What is not there: files of the data, and packages."""
+
+    def in_order(self) -> Iterator[Step]:
+        """Yield the steps that must be done before, and this one."""
+        for need in self.needs:
+            yield from need.in_order()
+        yield self
+
+    @property
+    def shown(self) -> str:
+        """The step as a line for a shell."""
+        if isinstance(self.do, Part):
+            return f"# {self.do.shown}: {self.path}"
+        return shlex.join(["bertwright", *self.do])
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A figure: its commands, and where it is found."""
+class Figure:
+    """A figure of one seed: the step that measures it, and where it is read."""
 
     row: str
     column: str
     seed: int
-    commands: list[list[str]]
-    output: Path
-    """What the last command prints, kept as JSON; with `log` the log of a run."""
+    step: Step
     read: str
-    scale: float = 1.0
-    exponential: bool = False
-    log: bool = False
+    """The path in what the command printed; with `log` a key of the log of the run."""
+    log: bool
+    scale: float
+    exponential: bool
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is done for a table at a budget, in its order."""
+    """The figures of a table at a budget, in the order in which they are measured."""
 
-    cuts: list[DataCut]
-    steps: list[Step]
-    cells: list[Cell]
+    figures: list[Figure]
     left_out: dict[str, str] = field(default_factory=dict)
     """Column or row -> why it is not measured."""
 
+    @property
+    def steps(self) -> list[Step]:
+        """All steps, each once, in the order in which they are done."""
+        steps = (step for figure in self.figures for step in figure.step.in_order())
+        return list({step.name: step for step in steps}.values())
 
-def fill(text: str, values: Mapping[str, Any]) -> str:
-    """Return a text with its `{names}` replaced, also those inside the values."""
-    for _ in range(5):
-        if "{" not in text:
-            break
-        text = text.format_map(values)
-    return text
-
-
-def slug(text: str) -> str:
-    """Return a text as a name for a file."""
-    return re.sub(r"\W+", "-", text).strip("-").lower()
+    @property
+    def shown(self) -> list[str]:
+        """Everything that is done, as lines for a shell."""
+        return [
+            *(step.shown for step in self.steps),
+            *(f"# left out: {name}: {why}" for name, why in self.left_out.items()),
+        ]
 
 
 def make_plan(table: Table, budget: str, data: Path, out: Path, seeds: int) -> Plan:
-    """Return what is to be done, with columns left out whose data are not there.
+    """Return what is to be done, without the columns and rows whose data are not there.
 
     Raises:
-        ValueError: nothing is left, or a file that every column needs is not there.
+        ValueError: nothing is left.
     """
-    given = table.commands
-    values: dict[str, Any] = {**given.get("common", {}), **given.get(budget, {})}
-    values |= {"data": data, "out": out, "files": out / "files"}
     left_out: dict[str, str] = {}
-    if "package" in values:
-        values["package"] = package_folder(values["package"])
-    columns = {}
-    for name in table.columns:
-        entry = given["columns"].get(name)
-        if entry is None:
-            left_out[name] = "no command of ours makes it"
-            continue
-        if entry.get("budget", budget) != budget:
-            left_out[name] = f"it is for the budget {entry['budget']}"
-            continue
-        lacking = [need for need in entry.get("needs", []) if not (data / need).exists()]
-        if lacking:
-            left_out[name] = f"no {', '.join(lacking)} in {data}"
+    rows, columns = rows_of(table, budget), []
+    for column, options in table.column_options.items():
+        if options.get("budget", budget) != budget:
+            left_out[column] = f"it is for the budget {options['budget']}"
+        elif not {"run", "log"} & table.command(column).keys():
+            left_out[column] = "no command of ours makes it"
         else:
-            columns[name] = entry
-    if not columns:
-        raise ValueError(
-            f"{table.name}: no column can be measured: "
-            + "; ".join(f"{name}: {why}" for name, why in left_out.items())
-        )
-    rows = {}
-    for name in rows_of(table, budget):
-        entry = given["rows"][name]
-        if "package" in entry and find_spec(entry["package"]) is None:
-            left_out[name] = f"it needs the package {entry['package']}"
-        else:
-            rows[name] = entry
-    cells = [
-        cell
+            columns.append(column)
+    maker = _Maker(table, budget, data, out)
+    figures = [
+        figure
         for seed in range(1, seeds + 1)
-        for row, of_row in rows.items()
-        for column, of_column in columns.items()
-        if row in of_column.get("rows", rows) and (seed == 1 or not of_column.get("unseeded"))
-        for cell in [_cell(row, column, seed, {**values, **of_row}, of_column)]
+        for row in rows
+        for column in columns
+        if (figure := maker.figure(row, column, seed)) and (seed == 1 or figure.step.seeded)
     ]
-    cuts, missing = _cuts(given, values, data)
-    steps = _steps(given, values, seeds, rows)
-    for step in steps:
-        for word in step.words:
-            if word in missing:
-                raise ValueError(f"{table.name} needs {missing[word]}, which is not there")
-    return Plan(cuts, steps, cells, left_out)
+    for name in columns:
+        lacking = [each.step.lacks for each in figures if each.column == name]
+        if lacking and all(lacking):
+            left_out[name] = f"no {', '.join(lacking[0])}"
+    figures = [each for each in figures if each.column not in left_out]
+    for name in rows:
+        lacking = [each.step.lacks for each in figures if each.row == name]
+        if lacking and all(lacking):
+            left_out[name] = f"no {', '.join(lacking[0])}"
+    figures = [each for each in figures if not each.step.lacks]
+    if not figures:
+        reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise ValueError(
+            f"{table.name}: no column can be measured with the data of {data}: {reasons}"
+        )
+    return Plan(figures, left_out)
 
 
 def rows_of(table: Table, budget: str) -> list[str]:
     """Return the rows that are measured at a budget."""
-    entries = table.commands["rows"].items()
+    entries = table.rows.items()
     return [name for name, entry in entries if entry.get("budget", budget) == budget]
 
 
-def package_folder(name: str) -> Path:
-    """Return the folder of a Python package; a name in capitals where it is not installed."""
-    spec = find_spec(name)
-    return Path(name.upper()) if spec is None or spec.origin is None else Path(spec.origin).parent
+class _Maker:
+    """Makes the steps of a table at a budget, each once."""
 
+    def __init__(self, table: Table, budget: str, data: Path, out: Path) -> None:
+        self.table, self.budget, self.data, self.out = table, budget, data, out
+        self._steps: dict[str, Step] = {}
 
-def _cuts(
-    given: Mapping[str, Any], values: Mapping[str, Any], data: Path
-) -> tuple[list[DataCut], dict[str, str]]:
-    """The parts of files, and those that cannot be made: target -> what is missing."""
-    cuts: list[DataCut] = []
-    missing: dict[str, str] = {}
-    for entry in given.get("data", []):
-        sources, made = entry["from"], entry["makes"]
-        source_list = [sources] if isinstance(sources, str) else sources
-        made_list = [made] if isinstance(made, str) else made
-        paths = tuple(data / source for source in source_list)
-        targets = tuple(values["files"] / name for name in made_list)
-        lacking = [str(path) for path in paths if not path.exists()]
-        if "package" in entry and find_spec(entry["package"]) is None:
-            lacking.append(f"the package {entry['package']}")
-        if lacking:
-            missing.update(dict.fromkeys(map(str, targets), ", ".join(lacking)))
-            continue
-        cut = DataCut(
-            take=entry.get("take", "pairs"),
-            sources=paths,
-            targets=targets,
-            count=int(fill(str(entry.get("count", 0)), values)),
-            shuffle=entry.get("shuffle", False),
-            shortest=entry.get("shortest", 0),
-            longest=entry.get("longest", 0),
+    def figure(self, row: str, column: str, seed: int) -> Figure | None:
+        """Return the figure of a row and column; None: it is not measured."""
+        options = self._picked(self.table.command(column, row), row)
+        if row not in options.get("rows", [row]) or not {"read", "log"} & options.keys():
+            return None
+        names = {"row": row, "task": options["task"]}
+        options = {
+            key: value.format_map(names) if isinstance(value, str) else value
+            for key, value in options.items()
+        }
+        if "log" in options:
+            step = self.made(options["model"].split("/")[1], seed)
+        else:
+            name = re.sub(r"\W+", "-", f"{column}-{row}").strip("-").lower()
+            of_command = {k: value for k, value in options.items() if k not in OF_FIGURE}
+            step = self._step(f"figures/{name}", of_command, seed, row)
+        return Figure(
+            row=row,
+            column=column,
+            seed=seed,
+            step=step,
+            read=options.get("log") or options["read"],
+            log="log" in options,
+            scale=options.get("scale", 1.0),
+            exponential=options.get("exponential", False),
         )
-        cuts.append(cut)
-    return cuts, missing
+
+    def made(self, name: str, seed: int) -> Step:
+        """Return the step that makes something.
+
+        Raises:
+            ValueError: the table does not say how it is made.
+        """
+        if name not in self.table.make:
+            raise ValueError(f"{self.table.name}: nothing makes {name}, which a command reads")
+        options = derived(self.table.make[name], self.table.commands)
+        return self._step(name, self._picked(options), seed)
+
+    def _picked(self, options: Mapping[str, Any], row: str = "") -> Options:
+        """Return options with the values for the budget and the row."""
+        found = dict(options)
+        for key, value in options.items():
+            if isinstance(value, dict):
+                values = [value[name] for name in (self.budget, row) if name in value]
+                found |= {key: values[0]} if values else {}
+                if not values:
+                    del found[key]
+        return found
+
+    def _step(self, name: str, options: Options, seed: int, row: str = "") -> Step:
+        """Return a step of these options; the same one if there is one already."""
+        reading = _Reading(self, seed, row)
+        values = {key: reading.value(value) for key, value in options.items() if key != "run"}
+        if "package" in values and find_spec(values.pop("package")) is None:
+            reading.lacks.append(f"package {options['package']}")
+        seeded = options.get("seed") == "each" or any(need.seeded for need in reading.needs)
+        name = f"{name}-{seed}" if seeded else name
+        same = json.dumps([options["run"], values], default=str) if row else name
+        if same in self._steps:  # several figures may be read from what one command prints
+            return self._steps[same]
+        path = self.out / name
+        is_part = "take" in values
+        self._steps[same] = Step(
+            name=name,
+            path=path,
+            do=_part(values) if is_part else _words(options["run"], values, path, bool(row)),
+            options=options,
+            needs=tuple(reading.needs),
+            reads=tuple(reading.reads),
+            seeded=seeded,
+            prints=bool(row),
+            lacks=tuple(dict.fromkeys(reading.lacks)),
+        )
+        return self._steps[same]
 
 
-def _steps(
-    given: Mapping[str, Any], values: Mapping[str, Any], seeds: int, rows: Mapping[str, Any]
-) -> list[Step]:
-    steps = []
-    for seed in range(1, seeds + 1):
-        for entry in given.get("steps", []):
-            seeded = "{seed}" in entry["makes"]
-            if (seed > 1 and not seeded) or not set(entry.get("rows", rows)) & set(rows):
-                continue
-            if not all((values["data"] / need).exists() for need in entry.get("needs", [])):
-                continue
-            known = {**values, "seed": seed}
-            done = values["out"] / "done" / slug(fill(entry["makes"], known))
-            steps.append(Step(shlex.split(fill(entry["run"], known)), done))
-    return steps
+class _Reading:
+    """The values of a step's options, and what they say about the step."""
+
+    def __init__(self, maker: _Maker, seed: int, row: str) -> None:
+        self.maker, self.seed, self.row = maker, seed, row
+        self.needs: list[Step] = []
+        self.reads: list[Path] = []
+        self.lacks: list[str] = []
+
+    def value(self, value: Any) -> Any:
+        """Return a value with its path, and note what the step reads and lacks."""
+        if isinstance(value, list):
+            return [self.value(each) for each in value]
+        if value == "each":
+            return self.seed
+        place, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+        if place == "data":
+            path = self.maker.data / name
+            self.reads.append(path)
+            if not path.exists():
+                self.lacks.append(name)
+            return path
+        if place == "package":
+            package, _, file = name.partition("/")
+            spec = find_spec(package)
+            if spec is None or spec.origin is None:
+                self.lacks.append(f"package {package}")
+                return value
+            return Path(spec.origin).parent / file
+        if place == "out":
+            name, _, file = name.partition("/")
+            return self._of(self.maker.made(name, self.seed)) / file
+        if place == "column":
+            figure = self.maker.figure(self.row, name, self.seed)
+            assert figure is not None
+            return self._of(figure.step)
+        return value
+
+    def _of(self, step: Step) -> Path:
+        self.needs.append(step)
+        self.lacks += step.lacks
+        return step.path
 
 
-def _cell(row: str, column: str, seed: int, values: dict[str, Any], entry: Any) -> Cell:
-    values = {**values, **entry.get("values", {}), "seed": seed, "row": row}
-    name = fill(entry.get("cell", f"{column}-{row}-{seed}"), values)
-    folder = values["out"] / "cells" / slug(name)
-    values["cell"] = folder
-    log = "file" in entry
-    return Cell(
-        row=row,
-        column=column,
-        seed=seed,
-        commands=[shlex.split(fill(command, values)) for command in entry.get("run", [])],
-        output=Path(fill(entry["file"], values)) if log else folder.with_suffix(".json"),
-        read=fill(entry["read"], values),
-        scale=entry.get("scale", 1.0),
-        exponential=entry.get("exponential", False),
-        log=log,
+def _part(values: Options) -> Part:
+    sources = values["from"] if isinstance(values["from"], list) else [values["from"]]
+    return Part(
+        take=values["take"],
+        sources=tuple(sources),
+        count=values.get("count", 0),
+        shuffle=values.get("shuffle", False),
+        words=tuple(values.get("words", ())),
     )
+
+
+def _words(verb: str, values: Options, path: Path, is_figure: bool) -> tuple[str, ...]:
+    """Return the words of a command, which prints JSON if it measures a figure."""
+    words = [*verb.split(), *map(str, values.get("inputs", ()))]
+    if verb in WRITES:
+        words += [str(path)] if verb == "convert" else ["--out", str(path)]
+        words.append("--overwrite")
+    for key, value in values.items():
+        name = key.replace("_", "-")
+        if value is True:
+            words.append(f"--{name}")
+        elif value is False:
+            words.append(f"--no-{name}")
+        elif key != "inputs":
+            words += [f"--{name}", str(value)]
+    return (*words, *(["--json"] if is_figure else ()))
