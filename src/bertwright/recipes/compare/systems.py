@@ -108,8 +108,8 @@ _ALL = (
         "word2vec",
         "word2vec-skip-gram",
         "words",
-        "If the vectors are what is wanted, the network can go: a word predicts its neighbours by "
-        "a dot product. It has one vector a word, whatever its sentence.",
+        "It keeps the vectors and drops the network: a word predicts its neighbours by a dot "
+        "product. A word has one vector in all sentences.",
         "word2vec.md",
         {"architecture": {"hidden_size": 128}},
         passes=40,
@@ -209,8 +209,8 @@ _ALL = (
         "awd-lstm",
         "awd-lstm-small",
         "wordpieces",
-        "An LSTM language model of which the whole is trained on with the task (ULMFiT), in place "
-        "of frozen vectors below a network that begins at random.",
+        "An LSTM language model that is fine-tuned whole on the task (ULMFiT), in place of frozen "
+        "vectors below a network from random weights.",
         "awd-lstm.md",
         {**_LANGUAGE_MODEL, "optimizer": {"learning_rate": 1e-2}},
         scores="text",
