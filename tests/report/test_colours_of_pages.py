@@ -13,14 +13,14 @@ from bertwright.inference.attention.maps import AttentionMaps
 from bertwright.inference.senses import WordUsage
 from bertwright.report import sections
 from bertwright.report.attention_page import attention_page
-from bertwright.report.ladder import ladder_page
+from bertwright.report.comparison import comparison_page
 from bertwright.report.pages import run_page, vector_page
 from bertwright.report.read import read_run
 from bertwright.report.senses_page import senses_page
 from tests.house.source import PACKAGE
 from tests.report.finetuned_runs import KINDS, multi_task, write_finetuned
+from tests.report.test_comparison import fits, results
 from tests.report.test_labelled import section
-from tests.report.test_ladder import fits, results
 from tests.report.test_pretrained_page import examples, parse, write_run
 
 POINTS = np.arange(24, dtype=np.float32).reshape(12, 2)
@@ -75,9 +75,9 @@ def learned(folder: Path) -> str:
     return run_page(read_run(write_run(folder, examples=shown)))
 
 
-def ladder(folder: Path) -> str:
+def comparison(folder: Path) -> str:
     rows = *fits("BERT", 0.7, 0.8), *fits("GPT-2", 0.3, 0.4)
-    return ladder_page(results(*rows, fractions=(0.1, 1.0)), folder)
+    return comparison_page(results(*rows, fractions=(0.1, 1.0)), folder)
 
 
 def finetuned(make: Callable[[], dict[str, object]]) -> Callable[[Path], str]:
@@ -90,7 +90,7 @@ PAGES: dict[str, Callable[[Path], str]] = {
     "attention": attention,
     "quickstart": quickstart,
     "learned": learned,
-    "ladder": ladder,
+    "comparison": comparison,
     "multitask": finetuned(multi_task),
     **{f"finetune {kind}": finetuned(make) for kind, make in KINDS.items()},
 }
@@ -161,12 +161,12 @@ def test_a_chart_draws_what_its_legend_names(page: str) -> None:
 
 def test_every_page_with_marks_is_here() -> None:
     templates = {path.name for path in (PACKAGE / "report" / "templates").glob("*.html.j2")}
-    names = "page", "macros", "dots", "labelled", "ladder_examples", "learned", "task"
+    names = "page", "macros", "dots", "labelled", "comparison_examples", "learned", "task"
     parts = {f"{name}.html.j2" for name in names}
     assert templates - parts == {
         "attention.html.j2",
         "finetuned.html.j2",
-        "ladder.html.j2",
+        "comparison.html.j2",
         "pretrained.html.j2",
         "senses.html.j2",
         "vectors.html.j2",

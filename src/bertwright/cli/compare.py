@@ -190,7 +190,7 @@ def _compare(
 
 def _show(content: Mapping[str, Any]) -> None:
     """Print the tables, the conclusion, doubts, reasons of failures, and the path of the page."""
-    from bertwright.report.ladder_tables import task_table, text_table
+    from bertwright.report.comparison_tables import task_table, text_table
     from bertwright.report.rows import Results
 
     results, task = Results.of(content), content["task"]

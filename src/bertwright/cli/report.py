@@ -23,13 +23,13 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     refuse_suffix(out, *PAGE)
 
     from bertwright.recipes.quickstart.run import write_page
-    from bertwright.report.ladder import write_ladder
+    from bertwright.report.comparison import write_comparison
     from bertwright.report.pages import write_report
     from bertwright.report.read import LADDER, mapping, read_object, read_run
 
     if (run / LADDER).is_file():
         preset = mapping(read_object(run / LADDER).get("settings")).get("preset")
-        path = write_page(run, out) if preset == "quickstart" else write_ladder(run, out)
+        path = write_page(run, out) if preset == "quickstart" else write_comparison(run, out)
         print_json({"report": path}) if json else print(path)
         return
     found = read_run(run)

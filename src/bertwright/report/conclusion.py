@@ -1,4 +1,4 @@
-"""Conclude from the results of a comparison, in sentences of `templates/ladder.txt.j2`.
+"""Conclude from the results of a comparison, in sentences of `templates/comparison.txt.j2`.
 
 One result is called clearly ahead of another only if their 95 % intervals do not overlap. A fit
 that predicts one class for all examples is no result.
@@ -63,7 +63,7 @@ def conclusion(results: Results) -> str:
         if entry.system != top.system:
             others.setdefault(entry.system, entry)
     return sentence(
-        "ladder",
+        "comparison",
         "conclusion",
         metric=task["metric"],
         top=top,
@@ -82,13 +82,13 @@ def remarks(results: Results) -> list[str]:
     task = results.facts["task"]
     found = []
     if task and (fits := _one_class(results)):
-        found.append(sentence("ladder", "one_class", fits=fits, kind=task["kind"]))
+        found.append(sentence("comparison", "one_class", fits=fits, kind=task["kind"]))
     if task and (fits := _too_short(results)):
-        found.append(sentence("ladder", "too_short", fits=fits))
+        found.append(sentence("comparison", "too_short", fits=fits))
     if to_come := [each["title"] for each in results.systems if is_to_come(results, each)]:
-        found.append(sentence("ladder", "to_come", names=to_come))
+        found.append(sentence("comparison", "to_come", names=to_come))
     if busy := _busy(results):
-        found.append(sentence("ladder", "busy", waited=busy))
+        found.append(sentence("comparison", "busy", waited=busy))
     return found
 
 
@@ -110,7 +110,7 @@ def _of_text(results: Results) -> str:
         for system in results.systems
         if (mean := results.mean(system=system["name"], metric=BITS))
     )
-    return sentence("ladder", "of_text", found=found) if found else ""
+    return sentence("comparison", "of_text", found=found) if found else ""
 
 
 def _one_class(results: Results) -> MoreTime | None:

@@ -45,8 +45,8 @@ from bertwright.recipes.compare.plan import NOT_NAMED, Plan, make_plan
 from bertwright.recipes.compare.steps import Comparison, Finished, Step, SystemStep
 from bertwright.recipes.compare.systems import SAME, SYSTEMS, Entry
 from bertwright.recipes.compare.text import MOST_HELD_OUT, TrainVocabularies, WriteText
+from bertwright.report.comparison import write_comparison
 from bertwright.report.conclusion import conclusion, remarks
-from bertwright.report.ladder import write_ladder
 from bertwright.report.read import LADDER
 from bertwright.report.rows import Results, Row, columns_of
 from bertwright.report.verdict import RESULTS
@@ -90,7 +90,7 @@ class Request:
     """What is measured of each system without labels."""
     names: Sequence[tuple[str, str]] = ()
     """A name and a group for each document that is not held out; empty: they have numbers."""
-    page: Callable[[Path], object] = write_ladder
+    page: Callable[[Path], object] = write_comparison
     """Writes the page of the comparison in a folder."""
 
 

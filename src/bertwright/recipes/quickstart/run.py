@@ -25,8 +25,8 @@ from bertwright.recipes.compare.run import OnStep, compare, refuse_failures
 from bertwright.recipes.configure import instances_of
 from bertwright.recipes.examine import read_run_config, verdict_of
 from bertwright.recipes.quickstart.task import task_sentence
+from bertwright.report.comparison import write_comparison
 from bertwright.report.labelled import Labelled, labelled_section
-from bertwright.report.ladder import write_ladder
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
 from bertwright.report.rows import Results, read_results
@@ -111,7 +111,7 @@ def write_page(folder: Path, out: Path | None = None) -> Path:
     results = read_results(folder)
     run = folder / results.systems[0]["run"]
     if not results.find(measure="pretrain", failed=False) or not (run / METRICS).is_file():
-        return write_ladder(folder, out)
+        return write_comparison(folder, out)
     run = folder / LINK if (folder / LINK).is_dir() else run
     return write_report(read_run(run), out or folder / "report.html", section_of(folder, results))
 

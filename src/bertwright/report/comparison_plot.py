@@ -55,7 +55,9 @@ class Level:
     value: float
 
 
-def ladder_plot(title: str, rows: Sequence[Row], levels: Sequence[Level], percent: bool) -> Markup:
+def comparison_plot(
+    title: str, rows: Sequence[Row], levels: Sequence[Level], percent: bool
+) -> Markup:
     """Return the chart as a `<figure>`; empty if no row has a result."""
     values = [level.value for level in levels]
     for row in rows:
@@ -106,7 +108,9 @@ def ladder_plot(title: str, rows: Sequence[Row], levels: Sequence[Level], percen
         for row in rows
     )
     words += "".join(f"; {level.name} {show(level.value)}" for level in levels)
-    return figure(title, words, parts, legend if len(legend) > 1 else {}, height, style="ladder")
+    return figure(
+        title, words, parts, legend if len(legend) > 1 else {}, height, style="comparison"
+    )
 
 
 def _hatched(style: str, x: float, y: float, name: str) -> list[Markup]:

@@ -8,10 +8,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from bertwright.report.comparison_plot import Dot, Level, comparison_plot
+from bertwright.report.comparison_plot import Row as PlotRow
+from bertwright.report.comparison_tables import by_fraction, pretrained, task_table, text_table
 from bertwright.report.conclusion import BITS, has_failed, is_to_come
-from bertwright.report.ladder_plot import Dot, Level, ladder_plot
-from bertwright.report.ladder_plot import Row as PlotRow
-from bertwright.report.ladder_tables import by_fraction, pretrained, task_table, text_table
 from bertwright.report.numbers import is_fraction, title
 from bertwright.report.pages import render, write_page
 from bertwright.report.plots import Series, chart
@@ -25,7 +25,7 @@ have all systems.
 _STYLES = ("tuned", "frozen", "random", "dev")
 
 
-def write_ladder(folder: Path, out: Path | None = None) -> Path:
+def write_comparison(folder: Path, out: Path | None = None) -> Path:
     """Write the page of the comparison in a folder, and return its path.
 
     The default of `out` is `report.html` in the folder.
@@ -36,15 +36,15 @@ def write_ladder(folder: Path, out: Path | None = None) -> Path:
     """
     results = read_results(folder)
     out = out or folder / "report.html"
-    write_page(out, ladder_page(results, folder))
+    write_page(out, comparison_page(results, folder))
     return out
 
 
-def ladder_page(results: Results, folder: Path) -> str:
+def comparison_page(results: Results, folder: Path) -> str:
     """Return the page of a comparison; `folder` is the folder of its runs."""
     facts, task = results.facts, results.facts["task"]
     return render(
-        "ladder.html.j2",
+        "comparison.html.j2",
         name=folder.resolve().name,
         heading=f"{folder.resolve().name}: systems compared",
         results=facts,
@@ -78,7 +78,7 @@ def picture(results: Results) -> Markup:
             for name, mean in bits
             if mean is not None
         ]
-        return ladder_plot(
+        return comparison_plot(
             "Bits a character of text/held-out.txt (lower is better)", drawn, [], False
         )
     rows = []
@@ -99,7 +99,7 @@ def picture(results: Results) -> Markup:
     heading = f"{_metric(task)} on {task['evaluated_on']}, with 95% intervals"
     doubts = dict.fromkeys(dot.doubt for row in rows for dot in row.dots if dot.doubt)
     heading += "".join(f"; hatched: {doubt}" for doubt in doubts)
-    return ladder_plot(heading, rows, levels, is_fraction(task["metric"]))
+    return comparison_plot(heading, rows, levels, is_fraction(task["metric"]))
 
 
 def _dots(results: Results, system: str, way: str) -> list[Dot]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from bertwright.report.comparison import comparison_page
+from bertwright.report.comparison_tables import by_fraction, task_table, text_table
 from bertwright.report.conclusion import conclusion, remarks
-from bertwright.report.ladder import ladder_page
-from bertwright.report.ladder_tables import by_fraction, task_table, text_table
 from bertwright.report.numbers import baseline_title
 from bertwright.report.read import read_run
 from bertwright.report.rows import Results, Row, columns_of
@@ -150,11 +150,11 @@ def test_a_fit_that_predicts_one_class_is_no_result() -> None:
     for is_short in (False, True):
         row = next(row for row in task_table(found, is_short=is_short)[1] if row[0] == "BERT")
         assert row[2:4] == ["one class for all"] * 2
-    page = ladder_page(found, Path("x"))
+    page = comparison_page(found, Path("x"))
     assert page.count('class="line tuned hatch"') == page.count('class="line random hatch"') == 1
     assert re.search("hatched: one class for all", page)
     every = [replace(row, degenerate=True) for row in fits("BERT", 0.6, 0.9)]
-    assert "hatch" in ladder_page(results(*every), Path("x"))
+    assert "hatch" in comparison_page(results(*every), Path("x"))
     # of several seeds, the others are the result
     seeds = results(
         fit("BERT", "tuned", 0.9), replace(fit("BERT", "tuned", 0.1, degenerate=True), seed=2)
@@ -173,7 +173,7 @@ def test_more_time_is_offered_only_where_it_helps() -> None:
 def test_what_is_not_measured_yet_is_named() -> None:
     found = results(*fits("BERT", 0.7, 0.9), systems=("GPT",))
     assert remarks(found) == ["Not measured yet: GPT."]
-    page = ladder_page(found, Path("x"))
+    page = comparison_page(found, Path("x"))
     assert "not measured yet" in page
     assert "Not measured yet: GPT." in page
     assert remarks(results(*fits("BERT", 0.7, 0.9))) == []
@@ -193,13 +193,13 @@ def test_busy_cores_are_named() -> None:
     (remark,) = remarks(found)
     assert_names(remark, "GPT", "34%")
     assert "BERT" not in remark
-    assert remark in ladder_page(found, Path("x"))
+    assert remark in comparison_page(found, Path("x"))
 
 
 def test_a_system_with_other_minutes_is_named() -> None:
     longer = [replace(row, minutes=3.0) for row in fits("BERT", 0.7, 0.9)]
     rows = [*longer, *fits("GPT", 0.6, 0.8), *fits("ELMo", 0.6, 0.8)]
-    page = ladder_page(results(*rows), Path("x"))
+    page = comparison_page(results(*rows), Path("x"))
     assert re.search("at most 1 min; one of BERT 3 min", page)
 
 
@@ -228,7 +228,7 @@ def test_without_a_task_the_lowest_bits_are_named() -> None:
     columns, rows = text_table(found)
     assert columns[-2:] == ["bits a character", "pseudo-bits"]
     assert [row[-2:] for row in rows] == [["1.500", ""], ["1.400", ""], ["", "1.000"]]
-    page = ladder_page(found, Path("x"))
+    page = comparison_page(found, Path("x"))
     assert "n-gram, bits a character: 1.400" in page
 
 
@@ -259,7 +259,7 @@ def test_the_page_has_the_picture_the_failures_and_what_is_left_out() -> None:
     failed = Row("pretrain", "nnlm", "NNLM", 1, reason="out of <memory>", failed=True)
     few = [fit("BERT", way, value, fraction=0.1) for way, value in (("tuned", 0.6),)]
     rows = [*fits("BERT", 0.7, 0.9), *few, failed]
-    page = ladder_page(results(*rows, fractions=(0.1, 1.0)), Path("ladder"))
+    page = comparison_page(results(*rows, fractions=(0.1, 1.0)), Path("ladder"))
     assert re.search('aria-label="Accuracy on test[^"]*BERT', page)
     assert "BERT, fine-tuned: 90.0%, 88.0% to 92.0%" in page
     assert "TF-IDF + logistic regression: 50.0%" in page
@@ -273,7 +273,7 @@ def test_the_page_has_the_picture_the_failures_and_what_is_left_out() -> None:
 
 def test_what_was_learned_stands_side_by_side() -> None:
     rows = [*fits("BERT", 0.7, 0.9), *fits("GPT", 0.6, 0.8), *fits("ELMo", 0.5, 0.6)]
-    page = ladder_page(results(*rows), Path("x"))
+    page = comparison_page(results(*rows), Path("x"))
     parse(page)
     _, shown = page.split("What was learned")
     beginnings, surprise, nearest = re.findall("<table.*?</table>", shown, re.DOTALL)[:3]
@@ -288,7 +288,7 @@ def test_what_was_learned_stands_side_by_side() -> None:
 def test_systems_without_examples_have_no_such_part() -> None:
     found = results(*fits("BERT", 0.7, 0.9))
     systems = [{**each, "examples": {}} for each in found.systems]
-    page = ladder_page(replace(found, facts={**found.facts, "systems": systems}), Path("x"))
+    page = comparison_page(replace(found, facts={**found.facts, "systems": systems}), Path("x"))
     assert "What was learned" not in page
 
 
