@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
@@ -38,7 +37,7 @@ ROUTERS = (
     text2text.router,
 )
 """The routes of models; those that are used most come first, as they are matched in order."""
-ERRORS = (HttpError, ConfigError, DataError, HTTPException, RequestValidationError, Exception)
+ERRORS = (HttpError, ConfigError, DataError, HTTPException, Exception)
 """What becomes a reply with an error."""
 MODEL_PATHS = frozenset(
     route.path for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)

@@ -93,10 +93,7 @@ class Middleware:
         except Exception as failure:
             name = type(failure).__name__
             log.error("unexpected", extra={"facts": {"error": name, "id": request_id}})
-            if not status:
-                unexpected = HttpError(500, "unexpected", "unexpected failure")
-                await send_error(unexpected, send_more)
-            elif not complete:
+            if not complete:
                 raise
         finally:
             service.active -= counted
