@@ -81,17 +81,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of one seed: the step that measures it, and where it is read."""
+    """A figure of one seed, and the step that measures it."""
 
     row: str
     column: str
     seed: int
     step: Step
-    read: str
-    """The path in what the command printed; with `log` a key of the log of the run."""
-    log: bool
-    scale: float
-    exponential: bool
+    options: Options
+    """Those of the row and the column; `read`, `log`, `scale` and `exponential` among them."""
 
 
 @dataclass(frozen=True)
@@ -140,15 +137,11 @@ def make_plan(table: Table, budget: str, data: Path, out: Path, seeds: int) -> P
         for column in columns
         if (figure := maker.figure(row, column, seed)) and (seed == 1 or figure.step.seeded)
     ]
-    for name in columns:
-        lacking = [each.step.lacks for each in figures if each.column == name]
+    for name in [*columns, *rows]:
+        lacking = [each.step.lacks for each in figures if name in (each.row, each.column)]
         if lacking and all(lacking):
             left_out[name] = f"no {', '.join(lacking[0])}"
-    figures = [each for each in figures if each.column not in left_out]
-    for name in rows:
-        lacking = [each.step.lacks for each in figures if each.row == name]
-        if lacking and all(lacking):
-            left_out[name] = f"no {', '.join(lacking[0])}"
+            figures = [each for each in figures if name not in (each.row, each.column)]
     figures = [each for each in figures if not each.step.lacks]
     if not figures:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
@@ -187,16 +180,7 @@ class _Maker:
             name = re.sub(r"\W+", "-", f"{column}-{row}").strip("-").lower()
             of_command = {k: value for k, value in options.items() if k not in OF_FIGURE}
             step = self._step(f"figures/{name}", of_command, seed, row)
-        return Figure(
-            row=row,
-            column=column,
-            seed=seed,
-            step=step,
-            read=options.get("log") or options["read"],
-            log="log" in options,
-            scale=options.get("scale", 1.0),
-            exponential=options.get("exponential", False),
-        )
+        return Figure(row, column, seed, step, options)
 
     def made(self, name: str, seed: int) -> Step:
         """Return the step that makes something.

@@ -100,16 +100,19 @@ def key_of(step: Step) -> str:
 
 def _row(figure: Figure, finished: Finished) -> Row:
     """Return a figure whose step is done."""
+    options, step = figure.options, figure.step
     value: Any
-    if figure.log:
-        log = (figure.step.path / "metrics.jsonl").read_text(encoding="utf-8")
-        value = [line for line in map(json.loads, log.splitlines()) if line["split"] == "dev"][-1]
-        value = value[figure.read]
+    if "log" in options:
+        log = (step.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        held_out = [line for line in map(json.loads, log) if line["split"] == "dev"]
+        value = held_out[-1][options["log"]]
     else:
-        done = finished.find(figure.step.name, key_of(figure.step))
+        done = finished.find(step.name, key_of(step))
         assert done is not None
         value = done.facts["printed"]
-        for key in figure.read.split("/"):
+        for key in options["read"].split("/"):
             value = value[int(key)] if isinstance(value, list) else value[key]
-    value = figure.scale * (math.exp(value) if figure.exponential else value)
-    return figure_row(figure.row, figure.column, figure.seed, round(value, 4))
+    if options.get("exponential"):
+        value = math.exp(value)
+    value = round(options.get("scale", 1) * value, 4)
+    return figure_row(figure.row, figure.column, figure.seed, value)

@@ -206,6 +206,20 @@ def test_a_plan_makes_what_its_figures_read(table: Table, tmp_path: Path) -> Non
     assert any("--device cuda" in line for line in gpu)
 
 
+def test_columns_may_read_what_another_one_wrote_or_printed(tmp_path: Path) -> None:
+    same = '[columns.same]\nfigure = "f"\nmargin = 1\nread = "figures/0"\n'
+    again = '[columns.again]\nfigure = "f"\nmargin = 1\nmodel = "column/size"\n'
+    log = '[columns.log]\nfigure = "f"\nmargin = 1\nlog = "loss"\nrows = ["small"]\n'
+    table = write_table(tmp_path, "[make]\n", f"{same}{again}{log}[make]\n")
+    figures = make_plan(table, "small", tmp_path, tmp_path / "out", seeds=1).figures
+    steps = {(figure.row, figure.column): figure.step for figure in figures}
+    assert steps["small", "same"] is steps["small", "size"]
+    assert steps["small", "again"].needs[-1] is steps["small", "size"]
+    assert steps["large", "again"].needs[-1] is steps["large", "size"]
+    assert steps["small", "log"].name == "small-1"
+    assert ("large", "log") not in steps
+
+
 def test_what_is_finished_is_not_done_again(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
