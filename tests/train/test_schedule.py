@@ -92,6 +92,17 @@ def test_what_is_left_of_seconds() -> None:
     assert budget.left(5, 61) == 0
 
 
+def test_a_run_of_steps_in_a_time_ends_with_the_first_of_both() -> None:
+    budget = Budget(steps=100, seconds=60)
+    assert budget.done(50, 6) == 0.5
+    assert budget.done(50, 45) == 0.75
+    assert budget.done(10, 61) == budget.done(100, 1) == 1
+    assert budget.left(0, 0) == 60
+    assert budget.left(50, 6) == 6
+    assert budget.left(10, 30) == 30
+    assert Budget(steps=100, seconds=-1).done(1, 0) == 1
+
+
 @given(some.integers(1, 300), some.floats(0.01, 0.99))
 def test_the_inverse_square_root_is_the_papers(steps: int, warmup: float) -> None:
     """Equation 3 of Vaswani et al. 2017 in steps, over its own peak."""

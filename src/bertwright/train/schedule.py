@@ -27,8 +27,11 @@ class Budget:
         `seconds`.
         """
         of_steps = 0.0 if self.steps is None else step / self.steps
-        of_seconds = 0.0 if self.seconds is None else min(1.0, seconds / self.seconds)
-        return max(of_steps, of_seconds)
+        if self.seconds is None:
+            return of_steps
+        if seconds >= self.seconds:  # also if there is no time at all
+            return 1.0
+        return max(of_steps, seconds / self.seconds)
 
     def left(self, step: int, seconds: float, since: tuple[int, float] = (0, 0.0)) -> float | None:
         """Return the seconds that are left after step `step`, which ended at `seconds`; None if
