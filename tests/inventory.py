@@ -353,7 +353,7 @@ CONVERTED = {
 
 
 def write_more_data() -> None:
-    """Write the files that `make_runs.py` does not write: ratings, pairs, a search, GLUE."""
+    """Write the files that `sample_data.py` does not write: ratings, pairs, a search, GLUE."""
     data = Path("data")
     pairs = [("the fox sleeps .", "it sleeps ."), ("a kind baker", "the baker sells bread .")] * 8
     for number, (first, second) in enumerate(pairs):
@@ -388,13 +388,13 @@ TEXT = "the quick fox finds the red lamp ."
 
 def observed() -> Iterator[tuple[str, str]]:
     """Yield (section, fact) of all that is observed, in runs made in the working directory."""
-    from tests.formats import make_runs
+    from tests.formats.sample_data import build_shards, write_data
 
     Path("new").mkdir()
-    make_runs.write_data()
+    write_data()
     write_more_data()
-    make_runs.build_shards(Path("shards"), Path("tokenizers"))
-    yield from files_of_runs(make_runs)
+    build_shards(Path("shards"), Path("tokenizers"))
+    yield from files_of_runs()
     out = Path("new/predicted.jsonl")
     attempt(
         "predict",
@@ -450,21 +450,24 @@ def json_of(name: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield "JSON", f"{name}: {key}"
 
 
-def files_of_runs(make_runs: Any) -> Iterator[tuple[str, str]]:
+def files_of_runs() -> Iterator[tuple[str, str]]:
     """Make every run of `make_runs.py`; yield its files, and the keys of its log and results.
 
     What not all systems or kinds of task have is listed with those that have it.
     """
-    kinds = {"pretrain": make_runs.PRETRAINED, "finetune": make_runs.FINETUNED}
+    from tests.formats.configurations import FINETUNED, PRETRAINED
+    from tests.formats.make_runs import finetune, start
+
+    kinds = {"pretrain": PRETRAINED, "finetune": FINETUNED}
     for verb, configs in kinds.items():
         found: dict[tuple[str, str], dict[str, None]] = {}
         for name, config in configs.items():
             print(name, flush=True)
             if verb == "pretrain":
                 common = {"out": name, "seed": 3, "precision": "fp32", "device": "cpu"}
-                make_runs.start(["pretrain"], {**common, **config})
+                start(["pretrain"], {**common, **config})
             else:
-                make_runs.finetune(name)
+                finetune(name)
             folder = Path(name)
             facts = [("files", line) for line in folders_below(folder)]
             for file in ("metrics.jsonl", "results.json", "environment.json"):

@@ -13,21 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import bertwright
-from tests.formats.make_runs import (
-    PAIR,
-    TEXTS,
-    Json,
-    answer_of,
-    end_of,
-    fill,
-    generate,
-    next_sentence,
-    plain,
-    score,
-    translate,
-    verb,
-    without,
-)
+from tests.formats.observe import Json, answer_of, end_of, plain, verb, without
+from tests.formats.sample_data import PAIR, TEXTS
+from tests.formats.uses import fill, generate, next_sentence, score, translate
 
 FOLDER = Path(__file__).resolve().parent
 LAYOUTS_FOLDER, TOKENIZERS_FOLDER = FOLDER / "layouts", FOLDER / "tokenizers"

@@ -22,7 +22,7 @@ import tomli_w
 import torch
 import transformers
 
-from tests.formats import make_runs
+from tests.formats.configurations import FEATURES, PRETRAINED, TUNED
 from tests.formats.layouts import (
     EXPECTED,
     LAYOUTS,
@@ -31,17 +31,9 @@ from tests.formats.layouts import (
     compute,
     unpack,
 )
-from tests.formats.make_runs import (
-    FEATURES,
-    PRETRAINED,
-    TEXTS,
-    TUNED,
-    files,
-    newest,
-    shrink_head,
-    start,
-    verb,
-)
+from tests.formats.make_runs import as_text, shrink_head, start, stop_half_way
+from tests.formats.observe import computer, newest, one_thread, verb
+from tests.formats.sample_data import TEXTS, build_shards, files, write_data
 
 SIZES = {
     "vocab_size": 120,
@@ -161,7 +153,7 @@ def make(name: str) -> Path:
         elif name in RUNS:
             config = {"out": name, "seed": 3, "precision": "fp32", "device": "cpu", **RUNS[name]}
             start(["pretrain"], config)
-            make_runs.stop_half_way(name)
+            stop_half_way(name)
         elif name in TASKS:
             make_task(name)
         elif name in CONVERTED:
@@ -245,9 +237,9 @@ def forget_computer(path: Path) -> None:
 def write_expected(name: str) -> None:
     """Compute what is expected of a layout, in the working directory, from its stored files."""
     unpack(name)
-    with make_runs.one_thread():
-        content = {"computer": make_runs.computer(), **compute(name)}
-    text = make_runs.as_text(content)
+    with one_thread():
+        content = {"computer": computer(), **compute(name)}
+    text = as_text(content)
     (LAYOUTS_FOLDER / name / EXPECTED).write_text(text, encoding="utf-8")
 
 
@@ -258,13 +250,13 @@ def main() -> None:
         raise SystemExit(f"name layouts: {', '.join(LAYOUTS)}")
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        make_runs.write_data()
-        make_runs.build_shards(Path("shards"), Path("tokenizers"))
+        write_data()
+        build_shards(Path("shards"), Path("tokenizers"))
         for layout in LAYOUTS.values():
             shared = TOKENIZERS_FOLDER / (layout.tokenizer or "")
             if not shared.exists():
                 shutil.copytree(f"tokenizers/{layout.tokenizer}", shared)
-        with make_runs.one_thread():
+        with one_thread():
             for name in names:
                 print(name, flush=True)
                 store(name, make(name))

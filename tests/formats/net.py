@@ -21,16 +21,19 @@ from typing import Any
 
 import pytest
 
-from tests.formats import make_runs
+from tests.formats.configurations import CONVERTED, FINETUNED, FOREIGN, PRETRAINED
 from tests.formats.differences import differences
-from tests.formats.make_runs import CONVERTED, FINETUNED, FOREIGN, PRETRAINED, USES, verb
+from tests.formats.make_runs import export_foreign, import_foreign, kind_of, uses_of
+from tests.formats.observe import computer, config_of, end_of, one_thread, plain, results_of, verb
+from tests.formats.sample_data import build_shards
+from tests.formats.uses import USES
 
 if "BERTWRIGHT_NET" not in os.environ:
     raise RuntimeError("run tests/formats/net.sh COMMIT, which makes the runs that are compared")
 NET = Path(os.environ["BERTWRIGHT_NET"])
 NAMES = sorted(path.stem for path in (NET / "expected").glob("*.json") if path.stem != "computer")
 MADE_BY = json.loads((NET / "expected" / "computer.json").read_text("utf-8"))["computer"]
-if (here := make_runs.computer()) != MADE_BY:  # the last bits would differ
+if (here := computer()) != MADE_BY:  # the last bits would differ
     raise RuntimeError(f"the runs were made by {MADE_BY}; here is {here}: remove build/net")
 MOST = 10
 """Differences that are shown of a run."""
@@ -50,7 +53,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        with make_runs.one_thread():
+        with one_thread():
             yield
     finally:
         os.chdir(before)
@@ -66,13 +69,13 @@ def expected(name: str) -> dict[str, Any]:
 
 def assert_equal(name: str, ours: Any, expected: Any) -> None:
     """Two JSON values are equal bit for bit."""
-    found = list(differences(make_runs.plain(ours), expected))
+    found = list(differences(plain(ours), expected))
     if found:
         more = [f"... {len(found) - MOST} more"] if len(found) > MOST else []
         pytest.fail("\n".join(name + line for line in [*found[:MOST], *more]), pytrace=False)
 
 
-def uses_of(name: str, folder: str) -> dict[str, Any]:
+def uses_when_converted(name: str, folder: str) -> dict[str, Any]:
     """What is computed with `folder`, which was converted from the run `name`."""
     return {use.__name__: use(folder) for use in USES[name] if use.__name__ in AFTER_CONVERSION}
 
@@ -89,7 +92,7 @@ def test_the_runs_are_those_of_make_runs() -> None:
 @pytest.mark.parametrize("name", of(USES))
 def test_computes_the_same(name: str) -> None:
     used = {key: value for key, value in expected(name).items() if key not in ("config", "end")}
-    assert_equal(name, make_runs.uses_of(name), used)
+    assert_equal(name, uses_of(name), used)
 
 
 @pytest.mark.parametrize("name", of(PRETRAINED))
@@ -97,18 +100,18 @@ def test_resumes_to_the_same_end(name: str) -> None:
     out = Path(f"resumed-{name}")
     shutil.copytree(name, out)
     verb("pretrain", "--config", out / "config.toml", "--out", out, "--resume")
-    assert_equal(f"{name} resumed", make_runs.end_of(out), expected(name)["end"])
+    assert_equal(f"{name} resumed", end_of(out), expected(name)["end"])
 
 
 @pytest.mark.parametrize("name", of(PRETRAINED, FINETUNED))
 def test_its_configuration_repeats_the_run(name: str) -> None:
     out = f"repeated-{name}"
-    command = ["finetune", make_runs.kind_of(name)] if name in FINETUNED else ["pretrain"]
+    command = ["finetune", kind_of(name)] if name in FINETUNED else ["pretrain"]
     verb(*command, "--config", Path(name) / "config.toml", "--out", out)
-    end = make_runs.end_of(out)
+    end = end_of(out)
     if name in FINETUNED:
-        end |= {"results": make_runs.results_of(out)}
-    ours = {"config": make_runs.config_of(out), "end": end}
+        end |= {"results": results_of(out)}
+    ours = {"config": config_of(out), "end": end}
     assert_equal(f"{name} repeated", ours, {key: expected(name)[key] for key in ours})
 
 
@@ -116,15 +119,15 @@ def test_its_configuration_repeats_the_run(name: str) -> None:
 def test_computes_the_same_when_converted(name: str) -> None:
     out = CONVERTED + name
     verb("convert", name, out)
-    found = uses_of(name, out)
+    found = uses_when_converted(name, out)
     assert_equal(f"{name} converted", found, {key: expected(name)[key] for key in found})
 
 
 @pytest.mark.parametrize("name", of(FOREIGN))
 def test_a_foreign_file_computes_the_same(name: str) -> None:
     out = f"imported-{name}"
-    make_runs.import_foreign(name, out)
-    found = uses_of(name, out)
+    import_foreign(name, out)
+    found = uses_when_converted(name, out)
     assert_equal(f"{name} imported", found, {key: expected(name)[key] for key in found})
 
 
@@ -132,13 +135,13 @@ def test_a_foreign_file_computes_the_same(name: str) -> None:
 def test_a_foreign_file_is_written_the_same(name: str) -> None:
     stored = Path(FOREIGN[name][2])
     out = stored.with_name(f"again-{stored.name}")
-    make_runs.export_foreign(name, out)
+    export_foreign(name, out)
     assert_equal(f"{name} exported", contents(out), contents(stored))
 
 
 @pytest.mark.parametrize("folder", ["tokenizers", "shards"])
 def test_tokenizers_and_shards_are_the_same(folder: str, tmp_path: Path) -> None:
-    make_runs.build_shards(tmp_path / "shards", tmp_path / "tokenizers")
+    build_shards(tmp_path / "shards", tmp_path / "tokenizers")
     assert_equal(folder, contents(tmp_path / folder), contents(Path(folder)))
 
 

@@ -19,9 +19,8 @@ work=$(mktemp -d)
 trap 'git worktree remove --force "$work/tree" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 if [ ! -f "$made/expected/computer.json" ]; then # the file that is written last
-    for make_runs in tests/formats/make_runs.py tests/golden/make_runs.py; do # the place before
-        git cat-file -e "$commit:$make_runs" 2>/dev/null && break
-    done
+    folder=formats
+    git cat-file -e "$commit:tests/formats/make_runs.py" 2>/dev/null || folder=golden # before
     git worktree add --quiet --detach "$work/tree" "$commit"
     (
         cd "$work/tree"
@@ -31,7 +30,7 @@ if [ ! -f "$made/expected/computer.json" ]; then # the file that is written last
             echo "$used is imported, not the package of $commit" >&2
             exit 2
         }
-        python "$make_runs" --out "$made"
+        python -m "tests.$folder.make_runs" --out "$made"
     )
     echo "net: runs of $commit made, $SECONDS s"
 fi

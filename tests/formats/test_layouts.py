@@ -14,7 +14,7 @@ import pytest
 
 from tests.formats.differences import differences
 from tests.formats.layouts import EXPECTED, LAYOUTS, LAYOUTS_FOLDER, compute, unpack
-from tests.formats.make_runs import computer, one_thread
+from tests.formats.observe import computer, one_thread
 
 TOLERANCE = 1e-5
 """Relative and absolute."""
