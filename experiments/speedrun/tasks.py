@@ -1,0 +1,173 @@
+"""The tasks of the race, and how a pre-trained model is fine-tuned to one and scored."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import shutil
+import statistics
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from speedrun.recipe import digest
+
+from bertwright.checkpoint.opened import open_model
+from bertwright.config import values
+from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.inference.files.perplexity import minimal_pairs
+from bertwright.inference.model import load
+from bertwright.progress import silent
+from bertwright.recipes.finetune.run import finetune
+from bertwright.recipes.finetune.setup import TaskSpec
+from bertwright.tasks.catalogue import KINDS
+
+MOST_HELD_OUT = 2000
+"""The maximum number of held-out examples, drawn by the seed: AG-News and CoNLL-2003 have more."""
+BASELINES = ("tfidf", "tfidf_ridge", "word_shape")
+"""The baselines of `finetune` that learn from the text; a kind of task has at most one of them."""
+
+
+@dataclass(frozen=True)
+class RaceTask:
+    """A task: its files below the data folder, and the metric that counts."""
+
+    kind: str
+    train: str
+    held_out: str
+    metric: str
+    text: str | None = None
+    """The column of the text by number, in files without a header."""
+    label: str | None = None
+    """The column of the label by number, in files without a header."""
+
+
+TASKS = {
+    "SST-2": RaceTask("classification", "glue/SST-2/train.tsv", "glue/SST-2/dev.tsv", "accuracy"),
+    "AG-News": RaceTask(
+        "classification",
+        "classification/AG-News-10k/train.tsv",
+        "classification/AG-News-10k/test.tsv",
+        "accuracy",
+    ),
+    "TREC-6": RaceTask(
+        "classification",
+        "classification/TREC-6/train.tsv",
+        "classification/TREC-6/test.tsv",
+        "accuracy",
+    ),
+    "MRPC": RaceTask(
+        "classification",
+        "glue/MRPC/msr_paraphrase_train.txt",
+        "glue/MRPC/msr_paraphrase_test.txt",
+        "accuracy",
+    ),
+    "STS-B": RaceTask("regression", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv", "pearson"),
+    "RTE": RaceTask("classification", "glue/RTE/train.tsv", "glue/RTE/dev.tsv", "accuracy"),
+    "CoLA": RaceTask(
+        "classification", "glue/CoLA/train.tsv", "glue/CoLA/dev.tsv", "matthews", "4", "2"
+    ),
+    "CoNLL-2003": RaceTask(
+        "tagging", "tagging/CoNLL-2003/train.txt", "tagging/CoNLL-2003/dev.txt", "f1"
+    ),
+    "SQuAD-1.1": RaceTask("span", "span/SQuAD-1.1/train.json", "span/SQuAD-1.1/dev.json", "f1"),
+}
+PROXY = ("SST-2", "TREC-6", "STS-B")
+"""The tasks of a proxy."""
+
+
+def architecture(run: Path) -> str:
+    """Return a key of all that a model with random weights has in common with that of a run."""
+    opened = open_model(run)
+    sizes = values.plain(values.to_dict(opened.config))
+    return digest([sizes, opened.tokenizer.fingerprint, opened.max_length])[:12]
+
+
+def fit(
+    name: str,
+    data: Path,
+    model: Path,
+    out: Path,
+    seed: int,
+    labels: int | None,
+    random_start: bool = False,
+) -> dict[str, Any]:
+    """Fine-tune a model by the defaults, and return its score in percent.
+
+    Args:
+        labels: the maximum number of labelled examples, drawn by the seed; None: all.
+        random_start: whether to start from random weights in the architecture of the model. Only
+            then the baselines are computed.
+    """
+    task, began = TASKS[name], time.monotonic()
+    files = TaskFilesConfig(
+        str(data / task.train),
+        str(data / task.held_out),
+        text=task.text,
+        label=task.label,
+        metric=task.metric,
+        bad_rows="skip",
+    )
+    spec = TaskSpec(
+        name.replace(".", "-"),
+        task.kind,
+        files,
+        KINDS[task.kind].options(),
+        most_train=labels,
+        most_dev=MOST_HELD_OUT,
+    )
+    config = FinetuneConfig(
+        str(model),
+        str(out),
+        seed=seed,
+        random_start=random_start,
+        baselines=None if random_start else False,
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    found = finetune([spec], config, silent, overwrite=True)
+    shutil.rmtree(out)
+    of_text = [each[task.metric] for key, each in found["baselines"].items() if key in BASELINES]
+    tfidf = {"tfidf": 100 * of_text[0] if of_text else None} if random_start else {}
+    return {
+        "score": 100 * found["metrics"][task.metric],
+        **tfidf,
+        "metric": task.metric,
+        "examples": found["data"]["train"]["examples"],
+        "epochs": found["seeds"][0]["epochs"],
+        "degenerate": found["degenerate"],
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def score_pairs(model: Path, pairs: Path, limit: int | None, work: Path) -> dict[str, Any]:
+    """Return the accuracy on minimal pairs in percent, as the mean over paradigms.
+
+    Args:
+        limit: the maximum number of pairs of a paradigm; None: all.
+    """
+    began = time.monotonic()
+    if limit is not None:
+        pairs = first_pairs(pairs, limit, work / f"pairs-{limit}.jsonl")
+    found = minimal_pairs([load(model)], str(pairs), "paradigm")
+    accuracies = [each["accuracy"] for each in found["by"].values()]
+    return {
+        "score": 100 * statistics.fmean(accuracies),
+        "pairs": found["pairs"],
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def first_pairs(pairs: Path, limit: int, out: Path) -> Path:
+    """Write the first pairs of each paradigm, and return the file."""
+    text = lzma.decompress(pairs.read_bytes()) if pairs.suffix == ".xz" else pairs.read_bytes()
+    taken: Counter[str] = Counter()
+    lines = []
+    for line in text.decode().splitlines():
+        paradigm = json.loads(line)["paradigm"]
+        taken[paradigm] += 1
+        if taken[paradigm] <= limit:
+            lines.append(line)
+    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return out
