@@ -29,6 +29,7 @@ from lines import Lines
 from speedrun.recipe import (
     Recipe,
     configuration,
+    digest,
     initialization_seconds,
     prepare,
     read_recipe,
@@ -46,6 +47,7 @@ class Race:
         self.work: Path = given.work
         self.lines = Lines(self.work / "results.jsonl")
         self.shards = prepare(recipe, given.corpus, given.work)
+        self.id = digest([recipe.sha256, self.shards.parent.name])[:12]
 
     def done(self, key: dict[str, Any], measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the row with this key, which is measured if it is not there."""
@@ -69,12 +71,12 @@ class Race:
 
     def key(self, what: str, seed: int) -> dict[str, Any]:
         """Return the part of a key that names the pre-training run."""
-        recipe = {"recipe": self.recipe.name, "sha256": self.recipe.sha256[:12]}
+        recipe = {"recipe": self.recipe.name, "id": self.id}
         return {"what": what, **recipe, "minutes": self.given.minutes, "seed": seed}
 
     def run_folder(self, seed: int) -> Path:
         """Return the folder of a pre-training run."""
-        name = f"{self.recipe.name}-{self.recipe.sha256[:6]}"
+        name = f"{self.recipe.name}-{self.id}"
         return self.work / "runs" / name / f"{self.given.minutes:g}-minutes" / f"seed-{seed}"
 
     def pretrained(self, seed: int) -> dict[str, Any]:
