@@ -19,6 +19,7 @@ from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.inference.files.perplexity import minimal_pairs
 from bertwright.inference.model import load
+from bertwright.inference.score import scores_texts
 from bertwright.progress import silent
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
@@ -142,15 +143,18 @@ def fit(
 
 
 def score_pairs(model: Path, pairs: Path, limit: int | None, work: Path) -> dict[str, Any]:
-    """Return the accuracy on minimal pairs in percent, as the mean over paradigms.
+    """Return the accuracy on minimal pairs in percent, as the mean over paradigms; None for a
+    model without probabilities of texts, as an ELECTRA.
 
     Args:
         limit: the maximum number of pairs of a paradigm; None: all.
     """
-    began = time.monotonic()
+    began, opened = time.monotonic(), load(model)
+    if not scores_texts(opened.runner):
+        return {"score": None, "pairs": 0}
     if limit is not None:
         pairs = first_pairs(pairs, limit, work / f"pairs-{limit}.jsonl")
-    found = minimal_pairs([load(model)], str(pairs), "paradigm")
+    found = minimal_pairs([opened], str(pairs), "paradigm")
     accuracies = [each["accuracy"] for each in found["by"].values()]
     return {
         "score": 100 * statistics.fmean(accuracies),

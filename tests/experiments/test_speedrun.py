@@ -11,13 +11,14 @@ import pytest
 
 from bertwright.errors import ConfigError
 from tests.house.source import ROOT
+from tests.small_bert import write_model
 from tests.small_runs import WORDS
 
 sys.path.append(str(ROOT / "experiments"))
 
 from speedrun import run
 from speedrun.recipe import read_recipe
-from speedrun.tasks import first_pairs
+from speedrun.tasks import first_pairs, score_pairs
 from speedrun.worth import mean_worth, worth
 
 RECIPE = """
@@ -73,6 +74,12 @@ def test_the_first_pairs_of_each_paradigm(tmp_path: Path) -> None:
     path.write_text("".join(f'{{"paradigm": "{name}"}}\n' for name in "aababb"))
     taken = first_pairs(path, 2, tmp_path / "few.jsonl").read_text().splitlines()
     assert [json.loads(line)["paradigm"] for line in taken] == ["a", "a", "b", "b"]
+
+
+def test_a_model_without_probabilities_has_no_score_of_pairs(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", ())
+    found = score_pairs(model, tmp_path / "pairs.jsonl", None, tmp_path)
+    assert found == {"score": None, "pairs": 0}
 
 
 @pytest.mark.slow
