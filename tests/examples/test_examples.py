@@ -56,12 +56,26 @@ def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names["vectors"].shape == (2, 128)
 
 
+def write_search(folder: Path) -> None:
+    """Write a search as BEIR's data sets have it."""
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text(
+        '{"_id": "d1", "title": "", "text": "the dog sat"}\n'
+        '{"_id": "d2", "title": "", "text": "a house by the sea"}\n'
+    )
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "a dog"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+
+
 def test_programs_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "a.txt").write_text(TEXT)
     (tmp_path / "vectors.txt").write_text("film 0.1 0.9\nmovie 0.2 0.8\ntrain 0.9 0.1\n")
     assert run(["convert", "vectors.txt", "glove"]) == 0
+    rows = "a dog,the dog,4.5\na cat,the door,1\nthe house,a house,5\na dog,the sea,0.5\n"
+    (tmp_path / "sts-test.csv").write_text(f"text,text2,score\n{rows}")
+    write_search(tmp_path / "scifact")
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     used: set[str] = set()
