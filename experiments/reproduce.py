@@ -38,7 +38,7 @@ from tables.table import (
     write_results,
 )
 
-from bertwright.report.rows import Results, Row
+from bertwright.report.comparison.rows import Results, Row
 
 HEADINGS: dict[Verdict, str] = {
     "held": "Orderings that held",

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
-from bertwright.report.labelled import STYLES, labelled_chart
+from bertwright.report.comparison.labelled import STYLES, labelled_chart
 from bertwright.report.plots import key
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ def chart_page() -> str:
         for name, cells in rows
         if name in STYLES_OF
     ]
-    css = Path(labelled_chart.__code__.co_filename).with_name("templates") / "page.css"
+    css = Path(labelled_chart.__code__.co_filename).parents[1] / "templates" / "page.css"
     legend = "".join(f"<li>{key(style)} {name}</li>" for name, style, _ in methods)
     return (
         f'<meta charset="utf-8"><style>{css.read_text("utf-8")}main{{padding:12px}}</style><main>'

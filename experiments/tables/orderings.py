@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from bertwright.report.rows import Mean, Results
+from bertwright.report.comparison.rows import Mean, Results
 
 Verdict = Literal["held", "not held", "undecided"]
 

@@ -24,7 +24,7 @@ from tables.table import figure_row
 from bertwright.atomic import held, sha256_file
 from bertwright.cli.app import run
 from bertwright.recipes.compare.steps import Done, Finished
-from bertwright.report.rows import Row
+from bertwright.report.comparison.rows import Row
 
 Say = Callable[[str], None]
 Deadline = float | None

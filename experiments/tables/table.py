@@ -28,7 +28,7 @@ from typing import Any
 from tables.orderings import Column, Ordering
 
 from bertwright.atomic import atomic_file
-from bertwright.report.rows import Results, Row
+from bertwright.report.comparison.rows import Results, Row
 
 FOLDER = Path(__file__).parent
 BUDGETS = ("small", "gpu")

@@ -44,9 +44,9 @@ from bertwright.recipes.configure import configure
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.recipes.finetune.training_file import compare_with_training
+from bertwright.report.comparison.rows import Results
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
-from bertwright.report.rows import Results
 from bertwright.report.verdict import RESULTS
 from bertwright.rows.read import MemoryRows
 from bertwright.tasks.catalogue import check_kind, files_and_options, kind_of
@@ -325,7 +325,7 @@ class Ladder:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows of `results.csv`: one for each figure of a system or a baseline, with one seed
-        (`report/rows.py` describes the columns).
+        (`report/comparison/rows.py` describes the columns).
         """
         return [row.flat() for row in Results.of(self.results).rows]
 

@@ -28,7 +28,7 @@ from bertwright.recipes.compare import presets
 from bertwright.recipes.quickstart import corpus
 from bertwright.recipes.quickstart import run as recipe
 from bertwright.recipes.quickstart.corpus import Module
-from bertwright.report.rows import Results
+from bertwright.report.comparison.rows import Results
 from tests.cli.conftest import Ran
 from tests.raising import assert_names
 

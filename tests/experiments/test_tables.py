@@ -29,7 +29,7 @@ from tables.table import (
     write_results,
 )
 
-from bertwright.report.rows import Results
+from bertwright.report.comparison.rows import Results
 
 CLAIM = Ordering("accuracy", better="new", worse="old")
 COLUMN = Column("accuracy", margin=1.0)

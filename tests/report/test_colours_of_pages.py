@@ -13,14 +13,14 @@ from bertwright.inference.attention.maps import AttentionMaps
 from bertwright.inference.senses import WordUsage
 from bertwright.report import sections
 from bertwright.report.attention_page import attention_page
-from bertwright.report.comparison import comparison_page
+from bertwright.report.comparison.page import comparison_page
 from bertwright.report.pages import run_page, vector_page
 from bertwright.report.read import read_run
 from bertwright.report.senses_page import senses_page
 from tests.house.source import PACKAGE
+from tests.report.comparison.test_labelled import section
+from tests.report.comparison.test_page import fits, results
 from tests.report.finetuned_runs import KINDS, multi_task, write_finetuned
-from tests.report.test_comparison import fits, results
-from tests.report.test_labelled import section
 from tests.report.test_pretrained_page import examples, parse, write_run
 
 POINTS = np.arange(24, dtype=np.float32).reshape(12, 2)

@@ -190,8 +190,8 @@ def _compare(
 
 def _show(content: Mapping[str, Any]) -> None:
     """Print the tables, the conclusion, doubts, reasons of failures, and the path of the page."""
-    from bertwright.report.comparison_tables import task_table, text_table
-    from bertwright.report.rows import Results
+    from bertwright.report.comparison.rows import Results
+    from bertwright.report.comparison.tables import task_table, text_table
 
     results, task = Results.of(content), content["task"]
     if task:

@@ -88,8 +88,8 @@ def _print_task(content: Mapping[str, Any]) -> None:
     """Print the accuracy by number of labelled examples, if it was measured."""
     if content["task"] is None:
         return
-    from bertwright.report.labelled import labelled_section
-    from bertwright.report.rows import Results
+    from bertwright.report.comparison.labelled import labelled_section
+    from bertwright.report.comparison.rows import Results
 
     found = labelled_section(Results.of(content), "", "")
     rows = [

@@ -23,7 +23,7 @@ def report(run: Path, *, out: Path | None = None, json: Json = False) -> None:
     refuse_suffix(out, *PAGE)
 
     from bertwright.recipes.quickstart.run import write_page
-    from bertwright.report.comparison import write_comparison
+    from bertwright.report.comparison.page import write_comparison
     from bertwright.report.pages import write_report
     from bertwright.report.read import LADDER, mapping, read_object, read_run
 

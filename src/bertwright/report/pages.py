@@ -23,8 +23,8 @@ from bertwright.config import values
 from bertwright.errors import ConfigError
 from bertwright.progress import clock
 from bertwright.report import curves
+from bertwright.report.comparison.labelled import Labelled
 from bertwright.report.curves import Record
-from bertwright.report.labelled import Labelled
 from bertwright.report.numbers import (
     baseline_title,
     count,

@@ -252,7 +252,7 @@ class Generating:
 
     @property
     def prompts(self) -> list[PromptTexts]:
-        """The prompts."""
+        """The prompts as they were read, with their ids."""
         return self.read.prompts
 
     def __aiter__(self) -> Generating:

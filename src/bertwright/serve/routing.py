@@ -33,7 +33,7 @@ class ModelRouter(APIRouter):
         super().__init__(route_class=BoundedRoute, responses=ERRORS)
 
     def add_api_route(self, path: str, endpoint: Endpoint, **options: Any) -> None:
-        """Add a route."""
+        """Add a route whose endpoint returns a schema, which is written as the reply."""
         super().add_api_route(path, _written(endpoint), **options)
 
 

@@ -16,7 +16,7 @@ from bertwright.recipes.compare.labelled import Task
 from bertwright.recipes.compare.plan import Plan, choose
 from bertwright.recipes.compare.steps import Done, Finished
 from bertwright.recipes.compare.systems import NOT_COMPARED, SYSTEMS
-from bertwright.report.rows import Row
+from bertwright.report.comparison.rows import Row
 from bertwright.tasks.texts.options import ClassificationOptions
 from tests.house.source import ROOT
 from tests.recipes.compare.conftest import write_labels, write_text

@@ -20,7 +20,7 @@ from bertwright.recipes.compare import run as comparison
 from bertwright.recipes.compare.folder import hold
 from bertwright.recipes.compare.labelled import Task
 from bertwright.recipes.finetune import run as finetuning
-from bertwright.report.rows import WAYS, Results, Row
+from bertwright.report.comparison.rows import WAYS, Results, Row
 from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.train.signals import Signals
 from tests.recipes.compare.conftest import write_labels, write_text

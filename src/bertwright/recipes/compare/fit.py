@@ -33,8 +33,8 @@ from bertwright.recipes.compare.train import Pretrain, write_page
 from bertwright.recipes.finetune.defaults import epochs_of
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec, draw
+from bertwright.report.comparison.rows import WAYS, Row, Way
 from bertwright.report.numbers import baseline_title
-from bertwright.report.rows import WAYS, Row, Way
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import evaluate
 from bertwright.tasks.predict import predict

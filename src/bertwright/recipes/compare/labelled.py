@@ -18,7 +18,7 @@ from bertwright.config.task import TaskConfig, TaskOptions
 from bertwright.errors import ConfigError
 from bertwright.labelled.examples import Example
 from bertwright.recipes.finetune.setup import Split, read_labelled, read_split
-from bertwright.report.rows import Way
+from bertwright.report.comparison.rows import Way
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.evaluate import check_main, metrics_of
 

@@ -45,10 +45,10 @@ from bertwright.recipes.compare.plan import NOT_NAMED, Plan, make_plan
 from bertwright.recipes.compare.steps import Comparison, Finished, Step, SystemStep
 from bertwright.recipes.compare.systems import SAME, SYSTEMS, Entry
 from bertwright.recipes.compare.text import MOST_HELD_OUT, TrainVocabularies, WriteText
-from bertwright.report.comparison import write_comparison
-from bertwright.report.conclusion import conclusion, remarks
+from bertwright.report.comparison.conclusion import conclusion, remarks
+from bertwright.report.comparison.page import write_comparison
+from bertwright.report.comparison.rows import Results, Row, columns_of
 from bertwright.report.read import LADDER
-from bertwright.report.rows import Results, Row, columns_of
 from bertwright.report.verdict import RESULTS
 from bertwright.tasks.catalogue import KINDS
 from bertwright.text.corpus.find import find_files

@@ -3,7 +3,7 @@
 A step is a frozen dataclass: a text or vocabulary to write, a system to pre-train with a seed, a
 measurement of it, or a fit of the task. It knows everything that its result depends on (`key`),
 which steps it needs, how long it takes at most, and how to describe itself. Its result is rows
-(`report/rows.py`) and facts for later steps.
+(`report/comparison/rows.py`) and facts for later steps.
 
 `steps.jsonl` has a line for each finished step. A step is done again if its key has changed. The
 file is replaced atomically, so a killed process leaves no incomplete result. Results, and the files
@@ -27,7 +27,7 @@ from bertwright.config.values import plain
 from bertwright.errors import IntegrityError
 from bertwright.recipes.compare.labelled import Labelled
 from bertwright.recipes.compare.systems import SYSTEMS, Entry
-from bertwright.report.rows import Row
+from bertwright.report.comparison.rows import Row
 
 STEPS = "steps.jsonl"
 """The file of the finished steps."""

@@ -25,11 +25,11 @@ from bertwright.recipes.compare.run import OnStep, compare, refuse_failures
 from bertwright.recipes.configure import instances_of
 from bertwright.recipes.examine import read_run_config, verdict_of
 from bertwright.recipes.quickstart.task import task_sentence
-from bertwright.report.comparison import write_comparison
-from bertwright.report.labelled import Labelled, labelled_section
+from bertwright.report.comparison.labelled import Labelled, labelled_section
+from bertwright.report.comparison.page import write_comparison
+from bertwright.report.comparison.rows import Results, read_results
 from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
-from bertwright.report.rows import Results, read_results
 from bertwright.train.log import METRICS
 
 MODEL = "bert-mini"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bertwright.progress import clock
-from bertwright.report.conclusion import BITS
+from bertwright.report.comparison.conclusion import BITS
+from bertwright.report.comparison.rows import WAYS, Mean, Results
 from bertwright.report.numbers import count, is_fraction, show, title
-from bertwright.report.rows import WAYS, Mean, Results
 from bertwright.report.sentences import sentence
 
 Table = tuple[list[str], list[list[str]]]

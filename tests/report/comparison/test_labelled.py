@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bertwright.report.labelled import Labelled, labelled_section
+from bertwright.report.comparison.labelled import Labelled, labelled_section
+from bertwright.report.comparison.rows import Results, Row
 from bertwright.report.numbers import baseline_title
 from bertwright.report.pages import render, run_page
 from bertwright.report.read import read_run
-from bertwright.report.rows import Results, Row
 from tests.raising import assert_names
 from tests.report.test_pretrained_page import HOSTILE, Balanced, write_run
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bertwright.report.rows import WAYS, Mean, Results, Row
+from bertwright.report.comparison.rows import WAYS, Mean, Results, Row
 from bertwright.report.sentences import sentence
 
 BITS = "bits_per_character"

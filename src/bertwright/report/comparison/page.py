@@ -8,14 +8,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bertwright.report.comparison_plot import Dot, Level, comparison_plot
-from bertwright.report.comparison_plot import Row as PlotRow
-from bertwright.report.comparison_tables import by_fraction, pretrained, task_table, text_table
-from bertwright.report.conclusion import BITS, has_failed, is_to_come
+from bertwright.report.comparison.conclusion import BITS, has_failed, is_to_come
+from bertwright.report.comparison.plot import Dot, Level, comparison_plot
+from bertwright.report.comparison.plot import Row as PlotRow
+from bertwright.report.comparison.rows import WAYS, Results, Row, read_results
+from bertwright.report.comparison.tables import by_fraction, pretrained, task_table, text_table
 from bertwright.report.numbers import is_fraction, title
 from bertwright.report.pages import render, write_page
 from bertwright.report.plots import Series, chart
-from bertwright.report.rows import WAYS, Results, Row, read_results
 from bertwright.report.sentences import sentence
 
 MOST_CURVES = 4

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from bertwright.report.comparison.rows import Mean, Results
 from bertwright.report.numbers import baseline_title
 from bertwright.report.plots import Series, chart
-from bertwright.report.rows import Mean, Results
 from bertwright.report.sentences import sentence
 
 STYLES = {

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from bertwright.report.comparison import comparison_page
-from bertwright.report.comparison_tables import by_fraction, task_table, text_table
-from bertwright.report.conclusion import conclusion, remarks
+from bertwright.report.comparison.conclusion import conclusion, remarks
+from bertwright.report.comparison.page import comparison_page
+from bertwright.report.comparison.rows import Results, Row, columns_of
+from bertwright.report.comparison.tables import by_fraction, task_table, text_table
 from bertwright.report.numbers import baseline_title
 from bertwright.report.read import read_run
-from bertwright.report.rows import Results, Row, columns_of
 from tests.raising import assert_names
 from tests.report.test_pretrained_page import parse, write_run
 

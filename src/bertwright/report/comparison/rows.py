@@ -103,7 +103,7 @@ class Mean:
 
     @cached_property
     def value(self) -> float:
-        """The mean."""
+        """The mean of the value over the rows."""
         return fmean(self._all("value"))
 
     @cached_property
