@@ -232,6 +232,21 @@ def test_without_a_task_the_lowest_bits_are_named() -> None:
     assert "n-gram, bits a character: 1.400" in page
 
 
+def test_each_figure_of_a_file_has_its_column() -> None:
+    of_file = {"seed": 1, "test": "other.txt"}
+    found = results(
+        Row("text", "gpt", "GPT", metric="bits_per_character", value=1.5, **of_file),
+        Row("text", "gpt", "GPT", metric="perplexity", value=40.0, **of_file),
+        Row("text", "gpt", "GPT", 1, metric="bits_per_character", value=1.25),
+        task=False,
+    )
+    columns, rows = text_table(found)
+    cells = dict(zip(columns, rows[0], strict=True))
+    assert cells["bits a character"] == "1.250"
+    assert cells["other.txt"] == "1.500"
+    assert cells["other.txt perplexity"].startswith("40")
+
+
 def test_rows_are_flat_in_tables() -> None:
     row = fit("BERT", "tuned", 0.9, metrics={"accuracy": 0.9, "f1": 0.8})
     flat = row.flat()

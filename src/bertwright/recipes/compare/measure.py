@@ -200,7 +200,7 @@ MEASUREMENTS: tuple[type[Measurement], ...] = (
     Senses,
     Examples,
 )
-"""All measurements, in the order in which they are done and shown."""
+"""All measurements, in the order in which they are done."""
 
 
 def contents(paths: Sequence[str | Path]) -> dict[str, str | None]:

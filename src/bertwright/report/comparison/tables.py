@@ -110,13 +110,19 @@ def text_table(results: Results) -> Table:
         "training": [clock(own.mean("seconds") or 0.0) if own else "" for own in trained],
     }
     measured = [row for row in results.rows if row.measure not in ("pretrain", "task")]
-    tests = dict.fromkeys((row.test, row.metric) for row in measured if row.value is not None)
-    order = [*COLUMNS, *(metric for _, metric in tests)]
-    for test, metric in sorted(tests, key=lambda each: order.index(each[1])):
-        if metric not in HIDDEN:
-            means = [results.mean(system=name, test=test, metric=metric) for name in names]
-            cells = ["" if mean is None else show(metric, mean.value) for mean in means]
-            made[test or COLUMNS.get(metric, title(metric))] = cells
+    figures = dict.fromkeys(
+        (row.measure, row.test, row.metric)
+        for row in measured
+        if row.value is not None and row.metric not in HIDDEN
+    )
+    order = [*COLUMNS, *(metric for *_, metric in figures)]
+    for measure, test, metric in sorted(figures, key=lambda each: order.index(each[2])):
+        means = [
+            results.mean(measure=measure, system=name, test=test, metric=metric) for name in names
+        ]
+        name = COLUMNS.get(metric, title(metric))
+        column = test if test and test not in made else f"{test} {name}".strip()
+        made[column] = ["" if mean is None else show(metric, mean.value) for mean in means]
     kept = {name: cells for name, cells in made.items() if any(cells)}
     rows = [
         [system["title"], *(cells[index] for cells in kept.values())]
