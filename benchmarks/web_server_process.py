@@ -29,9 +29,9 @@ from fastapi.responses import Response, StreamingResponse
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.app import make_app
 from bertwright.serve.calls import json_response
-from bertwright.serve.connection import HOST, MAX_FIELDS, MAX_HEAD, bounded
 from bertwright.serve.errors import HttpError, unavailable
-from bertwright.serve.middleware import Middleware, send_error
+from bertwright.serve.http.connection import HOST, MAX_FIELDS, MAX_HEAD, bounded
+from bertwright.serve.http.middleware import Middleware, send_error
 from bertwright.serve.process import Server, log_json
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
@@ -54,7 +54,7 @@ PART = 65536
 class PublicBounds:
     """Holds the limits that an ASGI application can: on complete heads, and on the time of a reply.
 
-    The time of a body is bounded by the application itself (`serve/bodies.py`).
+    The time of a body is bounded by the application itself (`serve/http/bodies.py`).
     """
 
     def __init__(self, app: Application) -> None:

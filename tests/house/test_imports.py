@@ -99,13 +99,16 @@ INSIDE = {
         {"engine"},
         {"metrics"},
         {"service"},
-        {"error_replies", "middleware"},
-        {"bodies", "connection"},
+        {"http"},
         {"calls"},
         {"routing"},
         {"routes"},
         {"app"},
         {"process"},
+    ),
+    "serve.http": (
+        {"error_replies", "middleware"},
+        {"bodies", "connection"},
     ),
     "serve.engine": (
         {"batching", "folder"},

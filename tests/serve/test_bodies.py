@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
-from bertwright.serve import bodies
+from bertwright.serve.http import bodies
 
 FILLER = " " * bodies.SMALL
 

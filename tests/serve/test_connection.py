@@ -21,8 +21,8 @@ from uvicorn.server import ServerState
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.calls import json_response
-from bertwright.serve.connection import MAX_AHEAD, MAX_CHUNKS, MAX_FIELDS, MAX_HEAD, bounded
-from bertwright.serve.middleware import Middleware
+from bertwright.serve.http.connection import MAX_AHEAD, MAX_CHUNKS, MAX_FIELDS, MAX_HEAD, bounded
+from bertwright.serve.http.middleware import Middleware
 
 LARGE = 30_000_000
 """Bytes of a reply; more than the system's buffers hold."""

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from bertwright.config.serve import ServeConfig
-from bertwright.serve.middleware import Middleware
+from bertwright.serve.http.middleware import Middleware
 from bertwright.serve.service import Service
 from tests.serve.test_connection import HOST, app, connect, replies, served
 

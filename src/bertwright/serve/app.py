@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError, DataError
-from bertwright.serve.error_replies import handle_error
 from bertwright.serve.errors import HttpError
-from bertwright.serve.middleware import Middleware
+from bertwright.serve.http.error_replies import handle_error
+from bertwright.serve.http.middleware import Middleware
 from bertwright.serve.routes import (
     generation,
     heads,

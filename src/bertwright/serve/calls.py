@@ -20,7 +20,6 @@ from starlette.responses import Response, StreamingResponse
 from bertwright.arrays import Float32s
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.encode import Text
-from bertwright.serve.bodies import SMALL
 from bertwright.serve.engine.batching import QueuedItem
 from bertwright.serve.engine.engine import Engine
 from bertwright.serve.engine.generation.flight import Generation, Piece, PromptTexts
@@ -34,8 +33,9 @@ from bertwright.serve.engine.items import (
 )
 from bertwright.serve.errors import busy, invalid_request
 from bertwright.serve.event_stream import Events, EventStream
+from bertwright.serve.http.bodies import SMALL
+from bertwright.serve.http.middleware import record_of
 from bertwright.serve.limits import check_reply, check_request, check_tokens
-from bertwright.serve.middleware import record_of
 from bertwright.serve.schemas.replies import About, dump
 from bertwright.serve.schemas.requests import NamedModel
 from bertwright.serve.service import service_of

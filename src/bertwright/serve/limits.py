@@ -1,5 +1,5 @@
 """The limits of a request and of its reply (docs/serving.md, "Settings"); a body's are in
-`serve/bodies.py`."""
+`serve/http/bodies.py`."""
 
 from __future__ import annotations
 

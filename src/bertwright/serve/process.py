@@ -19,8 +19,8 @@ import uvicorn
 from bertwright.config.serve import ServeConfig
 from bertwright.errors import ConfigError
 from bertwright.serve.app import make_app
-from bertwright.serve.connection import bounded
 from bertwright.serve.engine.folder import check_folder
+from bertwright.serve.http.connection import bounded
 from bertwright.serve.service import Service
 
 Announce = Callable[[str], None]

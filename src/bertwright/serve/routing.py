@@ -15,9 +15,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from bertwright.serve.bodies import BoundedRoute
 from bertwright.serve.calls import ClientCall
 from bertwright.serve.event_stream import EventStream
+from bertwright.serve.http.bodies import BoundedRoute
 from bertwright.serve.schemas.replies import ErrorReply
 
 ERRORS: dict[int | str, dict[str, Any]] = {

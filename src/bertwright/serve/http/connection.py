@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.errors import HttpError, busy, invalid_request
-from bertwright.serve.middleware import HEADERS, Middleware
+from bertwright.serve.http.middleware import HEADERS, Middleware
 
 MAX_HEAD = 65536
 """The most bytes of the head, chunk extensions and trailers of a request. The size and the two line

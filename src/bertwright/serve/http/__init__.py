@@ -1,0 +1,1 @@
+"""How a request reaches the application: its connection, head and body, and errors as replies."""
