@@ -18,12 +18,20 @@ from bertwright.checkpoint.opened import open_model
 from bertwright.config import values
 from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.inference.files.perplexity import minimal_pairs
-from bertwright.inference.model import load
+from bertwright.inference.files.predictions import reading
+from bertwright.inference.model import Model, load
 from bertwright.inference.score import scores_texts
+from bertwright.labelled.columns import make_columns
+from bertwright.labelled.examples import Example
+from bertwright.labelled.read import read_examples
 from bertwright.progress import silent
 from bertwright.recipes.finetune.run import finetune
-from bertwright.recipes.finetune.setup import TaskSpec
-from bertwright.tasks.catalogue import KINDS
+from bertwright.recipes.finetune.setup import TaskSpec, draw
+from bertwright.tasks.catalogue import KINDS, kind_of
+from bertwright.tasks.evaluate import Evaluation, evaluate
+from bertwright.tasks.predict import predict
+from bertwright.tasks.task_data import TaskData
+from bertwright.train.hardware import choose_precision
 
 MOST_HELD_OUT = 2000
 """The maximum number of held-out examples, drawn by the seed: AG-News and CoNLL-2003 have more."""
@@ -105,41 +113,76 @@ def fit(
     task, began = TASKS[name], time.monotonic()
     files = TaskFilesConfig(
         str(data / task.train),
-        str(data / task.held_out),
         text=task.text,
         label=task.label,
         metric=task.metric,
         bad_rows="skip",
     )
-    spec = TaskSpec(
-        name.replace(".", "-"),
-        task.kind,
-        files,
-        KINDS[task.kind].options(),
-        most_train=labels,
-        most_dev=MOST_HELD_OUT,
-    )
+    options = KINDS[task.kind].options()
+    spec = TaskSpec(name.replace(".", "-"), task.kind, files, options, most_train=labels)
     config = FinetuneConfig(
-        str(model),
-        str(out),
-        seed=seed,
-        random_start=random_start,
-        baselines=None if random_start else False,
+        str(model), str(out), seed=seed, random_start=random_start, baselines=False
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     found = finetune([spec], config, silent, overwrite=True)
+    tuned = load(out)
+    seconds = time.monotonic() - began
+    examples = read_held_out(name, data, tuned, seed)
+    scored = score(tuned, examples, task.metric)
+    tfidf = {"tfidf": baseline(name, data, tuned, examples, seed, labels)} if random_start else {}
     shutil.rmtree(out)
-    of_text = [each[task.metric] for key, each in found["baselines"].items() if key in BASELINES]
-    tfidf = {"tfidf": 100 * of_text[0] if of_text else None} if random_start else {}
     return {
-        "score": 100 * found["metrics"][task.metric],
+        "score": 100 * scored.metrics[task.metric],
         **tfidf,
         "metric": task.metric,
         "examples": found["data"]["train"]["examples"],
         "epochs": found["seeds"][0]["epochs"],
-        "degenerate": found["degenerate"],
-        "seconds": round(time.monotonic() - began, 1),
+        "best_epoch": found["seeds"][0]["best_epoch"],
+        "degenerate": scored.degenerate,
+        "seconds": round(seconds, 1),
     }
+
+
+def read_held_out(name: str, data: Path, tuned: Model, seed: int) -> list[Example]:
+    """Return at most `MOST_HELD_OUT` of the examples that a task is scored on."""
+    task = TASKS[name]
+    columns = make_columns(task.text, None, task.label)
+    options = reading(tuned.tasks[tuned.task_name(None)], "skip", None)
+    read = read_examples(str(data / task.held_out), kind_of(task.kind).reader, columns, options)
+    return draw([*read.examples], MOST_HELD_OUT, seed)
+
+
+def baseline(
+    name: str,
+    data: Path,
+    tuned: Model,
+    examples: list[Example],
+    seed: int,
+    labels: int | None,
+) -> float | None:
+    """Return the score of the baseline that learns from the text, on held-out examples."""
+    task, kind, config = TASKS[name], kind_of(TASKS[name].kind), tuned.tasks[tuned.task_name(None)]
+    if not kind.has_baselines:
+        return None
+    columns = make_columns(task.text, None, task.label)
+    read = read_examples(
+        str(data / task.train), kind.reader, columns, reading(config, "skip", None)
+    )
+    found = kind.baselines(config, draw([*read.examples], labels, seed), examples, seed, False)
+    for key, predictions in found.items():
+        if key in BASELINES:
+            return 100 * evaluate(config, examples, predictions, worst=0).metrics[task.metric]
+    return None
+
+
+def score(tuned: Model, examples: list[Example], metric: str) -> Evaluation:
+    """Evaluate a fine-tuned model on examples."""
+    name, runner = tuned.task_name(None), tuned.runner
+    config = kind_of(tuned.tasks[name].kind).evaluated(tuned.tasks[name], examples)
+    precision, _ = choose_precision(runner.device)
+    part = TaskData(name, config, runner.tokenizer, examples)
+    predictions = predict(runner.learner, part, precision, runner.batch_tokens)
+    return evaluate(config, examples, predictions, main=metric, intervals=False, worst=0)
 
 
 def score_pairs(model: Path, pairs: Path, limit: int | None, work: Path) -> dict[str, Any]:

@@ -64,7 +64,8 @@ class TaskFilesConfig:
     """Labelled file to train on (TSV, CSV, JSONL, Parquet, CoNLL columns, SQuAD JSON)."""
     dev: str | None = None
     """Labelled file to evaluate on; unset: the rows of the training file that its column split
-    marks for dev, or else a tenth of its rows.
+    marks for dev, or else a tenth of its rows; with fewer than 500 rows, all of them, each
+    predicted by a model that was trained on other ones (cross-validation).
     """
     text: str | None = None
     """Column of the text; unset: found by its name."""
@@ -155,11 +156,15 @@ class FinetuneConfig:
     states and the features.
     """
     pooling: HeadPooling | None = None
-    """How the last layer, or the features, of a text become one vector: cls, last, mean, max,
-    mean-sqrt (the sum divided by the square root of the number of tokens), weighted (by position),
-    last+max+mean (ULMFiT); unset: the model's pooler, for a GPT last, else mean. A bilstm always
-    uses max. Similarity: unset as the model's folder says, else last for a GPT, else mean.
+    """How the last layer, or the features, of a text become one vector: pooler (the encoder's own,
+    which transformers loads), cls, last, mean, max, mean-sqrt (the sum divided by the square root
+    of the number of tokens), weighted (by position), last+max+mean (ULMFiT); unset: mean; with 30
+    million parameters or more, the pooler, or for a GPT last. A bilstm always uses max. Similarity:
+    unset as the model's folder says, else last for a GPT, else mean.
     """
+    head_start: Literal["fitted", "random"] = "fitted"
+    """How a new linear head of classification, regression or tagging begins: as the layer that is
+    fitted on the frozen vectors (Kumar et al. 2022), or with random weights."""
     hidden_size: int = 0
     """Width of a hidden layer with ReLU before the scores of a text; 0: none; ULMFiT: 50."""
     language_model: float = 0.0
@@ -174,10 +179,10 @@ class FinetuneConfig:
     """
     learning_rate: float | str | None = "auto"
     """The peak learning rate. Several, as 1e-4,3e-4,1e-3: each trains the first seed, and dev
-    selects one. auto: a linear layer on features is fitted without steps and needs no rate;
-    otherwise, with --dev and --keep best, a model under 30 million parameters tries three rates on
-    a part of the training file. none: 3e-5 * (768 / H)^2 for a hidden size of H, but at most 1e-3;
-    with features 1e-2, or 1e-3 with an LSTM.
+    selects one. auto: 3e-5 * (768 / H)^2 for a hidden size of H, but from 1e-4 (under 30 million
+    parameters) to 1e-3; 3e-3 for recurrent encoders and word vectors; a linear layer on features is
+    fitted without steps and needs no rate. none: the same without the lower limit; with features
+    1e-2, or 1e-3 with an LSTM.
     """
     batch_size: int = 32
     """Examples per step."""

@@ -31,9 +31,11 @@ Layers = Literal[
 layers (Peters et al. 2018, equation 1), `mix-last-4` the same over the last four.
 """
 
-HeadPooling = Literal["cls", "last", "mean", "max", "mean-sqrt", "weighted", "last+max+mean"]
-"""How the vectors of a text's tokens become one vector. `last+max+mean` is ULMFiT's concatenation
-(Howard & Ruder 2018, section 3.3).
+HeadPooling = Literal[
+    "pooler", "cls", "last", "mean", "max", "mean-sqrt", "weighted", "last+max+mean"
+]
+"""How the vectors of a text's tokens become one vector. `pooler` is the encoder's own pooler,
+`last+max+mean` ULMFiT's concatenation (Howard & Ruder 2018, section 3.3).
 """
 
 Scheme = Literal["none", "iob1", "iob2", "iobes"]

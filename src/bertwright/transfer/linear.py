@@ -47,6 +47,8 @@ TEMPERATURES = np.geomspace(1 / 32, 32, 81)
 """The temperatures that are compared."""
 TOLERANCE = 1e-3
 """How far fits converge while strengths are compared; the layer itself is fitted to 1e-4."""
+LEAST_DEVIATION = 1e-4
+"""The least standard deviation of a feature, as a fraction of the median over the features."""
 NEVER = -1e4
 """The bias of a class that no row has."""
 
@@ -62,7 +64,7 @@ class Choice:
     1."""
     loss: float | None = None
     """The cross-validated loss: minus the mean log-probability of the labels at the best
-    temperature. None for numbers, and where there are too few groups for cross-validation."""
+    temperature; for numbers the mean squared error. None where there are too few groups."""
 
 
 class Layer(NamedTuple):
@@ -165,19 +167,22 @@ def fit_numbers(x: Float32s, numbers: Float64s) -> LinearFit:
 
     mean, scale = _standardize(x)
     some = permutation(make_key("fit", 0), len(x))[:COMPARED]
-    alpha = float(RidgeCV(alphas=PENALTIES).fit(x[some].astype(np.float64), numbers[some]).alpha_)
+    chosen = RidgeCV(alphas=PENALTIES).fit(x[some].astype(np.float64), numbers[some])
+    alpha = float(chosen.alpha_)
     model = Ridge(alpha=alpha).fit(x, numbers)
     layer = Layer(np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_))
-    return _folded(layer, mean, scale, Choice(alpha))
+    return _folded(layer, mean, scale, Choice(alpha, loss=-float(chosen.best_score_)))
 
 
 def _standardize(x: Float32s) -> tuple[Float64s, Float64s]:
     """Standardize the columns of `x` in place. Return their means and standard deviations.
 
-    A column that does not vary is only centred; its standard deviation is returned as 1.
+    A standard deviation below `LEAST_DEVIATION` of the median is returned as that: a column that
+    hardly varies would otherwise have a weight of a million, which no training could change.
     """
     mean, scale = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
-    scale[scale <= 1e-6 * np.maximum(1e-6, np.abs(mean))] = 1.0
+    scale = np.maximum(scale, LEAST_DEVIATION * np.median(scale))
+    scale[scale == 0] = 1.0
     x -= mean.astype(np.float32)
     x /= scale.astype(np.float32)
     return mean, scale

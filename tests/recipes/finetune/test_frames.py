@@ -54,7 +54,8 @@ def test_fine_tuning_averages_words_and_says_how_many_there_are(
         (LSTM, {"pooling": "mean"}, [0, 1]),
         (LSTM, {"pooling": "last+max+mean", "transfer": "gradual"}, [0, 1]),
         (GPT, {"pooling": "mean"}, [0, 1]),
-        (GPT, {}, [0, 0]),  # reads the last token, and trains it
+        (GPT, {}, [0, 1]),
+        (GPT, {"head_start": "random"}, [0, 0]),  # reads the last token, and trains it
     ],
 )
 def test_heads_trained_in_steps_leave_out_the_tokens_that_embed_leaves_out(

@@ -22,7 +22,7 @@ from bertwright.labelled.examples import SpanExample, TaggingExample, TextExampl
 from bertwright.labelled.read import read_examples
 from bertwright.progress import silent
 from bertwright.recipes import run_folder
-from bertwright.recipes.finetune import defaults, training
+from bertwright.recipes.finetune import defaults, seeds, training
 from bertwright.recipes.finetune import run as finetuning
 from bertwright.recipes.finetune.setup import TaskSpec, hold_out, set_up
 from bertwright.recipes.finetune.training import TaskLoader
@@ -259,7 +259,9 @@ def test_rare_classes_weigh_more_if_asked(model: Path, tmp_path: Path) -> None:
     options = ClassificationOptions(class_weights="balanced")
     spec = TaskSpec("task", "classification", files, options)
     setup = set_up(spec, config, load_tokenizer(model), SPEC, lambda line: None)
-    head = finetuning.new_learner(open_model(model), config, [setup], 1).objectives["task"]
+    learner, new = seeds.new_learner(open_model(model), config, [setup], 1)
+    head = learner.objectives["task"]
+    assert "task" in new
     assert torch.equal(head.class_weights, setup.class_weights)
 
 
@@ -328,14 +330,14 @@ def test_a_signal_in_the_last_step_of_a_seed_ends_the_run_after_it(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train, dev = write_files(tmp_path, "classification")
-    out, real = tmp_path / "run", finetuning.train_seed
+    out, real = tmp_path / "run", seeds.train_seed
 
-    def with_a_signal(*arguments: Any) -> Any:
+    def with_a_signal(*arguments: Any, **more: Any) -> Any:
         with Signals():
             signal.raise_signal(signal.SIGINT)
-        return real(*arguments)
+        return real(*arguments, **more)
 
-    monkeypatch.setattr(finetuning, "train_seed", with_a_signal)
+    monkeypatch.setattr(seeds, "train_seed", with_a_signal)
     with pytest.raises(Interrupted, match=r"seed 2; .* the 1 seeds"):
         learn(model, out, "classification", train, dev, seeds=3, epochs=1.0)
     assert len(json.loads((out / "results.json").read_text())["seeds"]) == 1
@@ -345,17 +347,17 @@ def test_an_interrupted_run_keeps_the_seeds_before_it(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train, dev = write_files(tmp_path, "classification")
-    out, real = tmp_path / "run", finetuning.train_seed
+    out, real = tmp_path / "run", seeds.train_seed
 
-    def interrupt_third(*arguments: Any) -> Any:
+    def interrupt_third(*arguments: Any, **more: Any) -> Any:
         if arguments[3] == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        return real(*arguments)
+        return real(*arguments, **more)
 
     def at_once(number: int, frame: object) -> None:
         raise Interrupted(number, "stopped")
 
-    monkeypatch.setattr(finetuning, "train_seed", interrupt_third)
+    monkeypatch.setattr(seeds, "train_seed", interrupt_third)
     before = signal.signal(signal.SIGINT, at_once)
     try:
         with pytest.raises(Interrupted, match=r"seed 3; .* the 2 seeds"):

@@ -22,7 +22,7 @@ def test_a_seed_that_diverges_is_told_and_the_others_are_kept(
 
     def second_fails(*given: Any) -> Any:
         looks[0] += 1
-        if looks[0] == 2:
+        if looks[0] == 4:  # the end of seed 2; each seed begins with the fitted head
             raise NotFinite("scores")
         return real(*given)
 

@@ -61,20 +61,47 @@ def is_fitted(config: FinetuneConfig, tasks: Sequence[TaskSpec]) -> bool:
     )
 
 
+def starts_fitted(config: FinetuneConfig, task: TaskConfig) -> bool:
+    """Return whether a new head of a task begins as the layer that is fitted on the vectors of the
+    encoder, which is then trained too.
+    """
+    kind = kind_of(task.kind)
+    return (
+        config.head_start == "fitted"
+        and config.transfer != "features"
+        and kind.linear
+        and kind.is_linear(task.options)
+        and task.head.network == "linear"
+        and not task.head.hidden_size
+    )
+
+
 def without_effect(config: FinetuneConfig) -> list[str]:
     """Return the keys of the configuration that are set but have no effect on a fitted head."""
     usual = FinetuneConfig(config.model, config.out)
     return [key for key in OF_STEPS if getattr(config, key) != getattr(usual, key)]
 
 
-def layers_of(config: FinetuneConfig, spec: EncoderSpec) -> Layers:
-    """Return the layer that a fitted head reads: the configured one, or the one `embed` reads."""
-    if config.layers is not None:
-        return config.layers
-    number = spec.default_layer % (spec.depth + 1)
-    names: dict[int, Layers] = {0: "embeddings", spec.depth - 1: "second-to-last"}
-    names[spec.depth] = "last"
-    return names[number]
+def layer_of_vectors(
+    config: FinetuneConfig, spec: EncoderSpec, parameters: int, task: TaskSpec, is_fitted: bool
+) -> Layers | None:
+    """Return the layer of which a linear head reads the vectors that `embed` computes; None: the
+    head reads what the encoder was published with.
+
+    A head that is fitted without steps reads the configured layer, or the one that `embed` reads. A
+    head that is trained with a small encoder reads the last one, because a small encoder was not
+    trained long enough for its first token to hold the text (experiments/finetuning).
+    """
+    if is_fitted:
+        number = spec.default_layer % (spec.depth + 1)
+        names: dict[int, Layers] = {0: "embeddings", spec.depth - 1: "second-to-last"}
+        names[spec.depth] = "last"
+        return config.layers or names[number]
+    kind = kind_of(task.kind)
+    of_texts = kind.linear and not kind.scores_tokens and kind.is_linear(task.options)
+    usual = config.network == "linear" and config.pooling is None and not config.hidden_size
+    begins = config.head_start == "fitted" and config.transfer != "features"
+    return "last" if of_texts and usual and begins and parameters < SMALL else None
 
 
 def epochs_of(config: FinetuneConfig, examples: int) -> float:

@@ -1,4 +1,5 @@
-"""Fit linear heads on frozen vectors without steps (`transfer/linear.py`)."""
+"""Fit linear heads on frozen vectors without steps (`transfer/linear.py`): as the whole training,
+or as its start (`transfer/head_start.py`)."""
 
 from __future__ import annotations
 
@@ -15,14 +16,18 @@ from bertwright.data.randomness import make_key, permutation
 from bertwright.nn.finite import require_finite
 from bertwright.nn.objective import Learner
 from bertwright.progress import OnProgress, silent
+from bertwright.recipes.finetune.folds import examples_of, of_folds
 from bertwright.recipes.finetune.frozen import batches_in_time
-from bertwright.recipes.finetune.setup import TaskSetup
-from bertwright.recipes.finetune.training import SeedRun, TaskHardware, evaluate_task
+from bertwright.recipes.finetune.setup import Fold, TaskSetup
+from bertwright.recipes.finetune.training import SeedRun, TaskHardware, evaluate_task, judge
 from bertwright.tasks.batch import LinearBatch
 from bertwright.tasks.catalogue import kind_of
 from bertwright.tasks.head import Head
+from bertwright.tasks.predict import predict
+from bertwright.tasks.predictions import Prediction
 from bertwright.tasks.task_data import make_batch
 from bertwright.train.log import Log
+from bertwright.transfer.head_start import HeadStart, place
 from bertwright.transfer.linear import LinearFit, fit_classes, fit_label_sets, fit_numbers
 
 MOST_NUMBERS = 1 << 28
@@ -91,6 +96,41 @@ def fit_head(setup: TaskSetup, data: FrozenVectors, seed: int) -> LinearFit:
     return fit_classes(x, data.labels, len(task.labels), data.groups, seed, weights)
 
 
+def choose_reading(
+    candidates: Sequence[tuple[Learner, TaskSetup]], hardware: TaskHardware, seed: int
+) -> TaskSetup:
+    """Return the setup of a task whose vectors predict its training labels best, by the
+    cross-validated loss of linear heads.
+    """
+    losses = []
+    for learner, setup in candidates:
+        learner.to(hardware.device).eval()
+        fit = fit_head(setup, read_vectors(learner, setup, hardware, seed), seed)
+        losses.append(np.inf if fit.choice.loss is None else fit.choice.loss)
+    return candidates[int(np.argmin(losses))][1]
+
+
+def fit_start(
+    learner: Learner,
+    setups: Sequence[TaskSetup],
+    hardware: TaskHardware,
+    seed: int,
+    on_progress: OnProgress = silent,
+    seconds: float | None = None,
+) -> HeadStart:
+    """Fit the heads of these tasks on the vectors of the encoder as it is now."""
+    learner.to(hardware.device).eval()
+    fits: dict[str, LinearFit] = {}
+    norms: dict[str, float | None] = {}
+    for setup in setups:
+        name = setup.task_name
+        data = read_vectors(learner, setup, hardware, seed, on_progress, seconds)
+        fits[name] = fit_head(setup, data, seed)
+        random = learner.objectives[name].get_parameter("classifier.weight")
+        norms[name] = None if kind_of(setup.task.kind).reader.numbers else random.norm().item()
+    return HeadStart(fits, norms)
+
+
 @dataclass
 class Fitting:
     """Fits the heads of all tasks on their vectors, for one seed at a time.
@@ -110,12 +150,10 @@ class Fitting:
         began = time.monotonic()
         run = SeedRun(seed, step=1, best_epoch=1.0, epochs=1.0)
         for setup, data in zip(self.setups, self.data, strict=True):
+            if setup.folds:
+                judge(run, setup, self._by_folds(setup, data, seed))
             fit = fit_head(setup, data, seed)
-            head = self.learner.objectives[setup.task_name]
-            device = self.hardware.device
-            with torch.no_grad():
-                head.get_parameter("classifier.weight").copy_(torch.from_numpy(fit.weight))
-                head.get_parameter("classifier.bias").copy_(torch.from_numpy(fit.bias).to(device))
+            place(self.learner, setup.task_name, fit)
             run.fits[setup.task_name] = {
                 "rows": len(data.vectors),
                 "features": data.vectors.shape[1],
@@ -125,7 +163,8 @@ class Fitting:
             }
         run.seconds = time.monotonic() - began
         for setup in self.setups:
-            evaluate_task(run, setup, self.learner, self.hardware)
+            if not setup.folds:
+                evaluate_task(run, setup, self.learner, self.hardware)
         state = self.learner.state_dict()
         run.state = {
             name: value.detach().to("cpu", copy=True)
@@ -150,3 +189,15 @@ class Fitting:
             }
             log.write(record)
         return run
+
+    def _by_folds(self, setup: TaskSetup, data: FrozenVectors, seed: int) -> list[Prediction]:
+        """Return the predictions of the examples, each by a head that was fitted on other folds."""
+
+        def predictions(fold: Fold) -> Sequence[Prediction]:
+            rows = np.isin(data.groups, fold.train)
+            part = FrozenVectors(data.vectors[rows], data.labels[rows], data.groups[rows])
+            place(self.learner, setup.task_name, fit_head(setup, part, seed))
+            how = self.hardware.precision, self.hardware.predicted_tokens
+            return predict(self.learner, examples_of(setup, fold.held), *how)
+
+        return of_folds(setup, predictions)

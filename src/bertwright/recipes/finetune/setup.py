@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from torch import Tensor
@@ -50,11 +50,22 @@ from bertwright.tasks.task_data import TaskData
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.file_words import coverage
 from bertwright.text.tokenizer.tokenizer import Tokenizer
+from bertwright.transfer.linear import folds_of
 
 HELD_OUT = 0.1
 """The fraction of the training file that becomes dev if no dev file is given."""
+FEW = 500
+"""With fewer training examples and no dev file, a linear head is evaluated by cross-validation."""
 LENGTH = 512
 """The default number of tokens of a window for a model without a maximum length."""
+
+
+class Fold(NamedTuple):
+    """A part of the training examples, and the others, by their numbers."""
+
+    train: list[int]
+    held: list[int]
+    """The part that is predicted by a model that was trained on the others."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,9 @@ class Split:
     labels: tuple[str, ...]
     train: list[Example]
     dev: list[Example]
+    folds: tuple[Fold, ...] = ()
+    """The folds of cross-validation, of which each example of `train` is held out in one; `dev` is
+    then `train`. Empty: `dev` has examples of its own."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +115,8 @@ class TaskSetup:
     """The options as they were given; those of `task` are what became of them."""
     train: TaskData
     dev: TaskData
+    folds: tuple[Fold, ...]
+    """The folds of cross-validation (`Split.folds`)."""
     class_weights: Tensor | None
     facts: dict[str, Any]
     """The files with their formats and sizes, which become `data` in `results.json`."""
@@ -114,18 +130,20 @@ def set_up(
     encoder: EncoderSpec,
     say: Callable[[str], None],
     trained: int | None = None,
-    fitted: Layers | None = None,
+    reads: Layers | None = None,
     vectors: EmbeddingDefaults | None = None,
+    by_folds: bool = False,
 ) -> TaskSetup:
     """Read a task's files and make its instances.
 
     Args:
         trained: the maximum length of sequences that the model was trained on, which is the default
             length of windows; None: its number of positions.
-        fitted: the layer that a linear head is fitted on without steps; None: heads are trained in
-            steps. A fitted head reads the vectors that `embed` computes.
+        reads: the layer of which a linear head reads the vectors, as `embed` computes them; None:
+            it reads what the encoder was published with.
         vectors: the embedding settings of the model's folder, if it is one of
             sentence-transformers.
+        by_folds: whether to cross-validate if there are few examples and no dev file.
     """
     trained = encoder.max_length if trained is None else trained
     name, kind, files, options = spec.name, kind_of(spec.kind), spec.files, spec.options
@@ -136,27 +154,33 @@ def set_up(
         files = replace(files, train=rows.name)
     if not files.train:
         raise ConfigError(f"{name}: missing key 'train', the labelled file to train on")
-    split = spec.split or read_split(kind, files, options, config.seed, say, spec.train, spec.dev)
-    read, dev_read, labels, train, dev = (
-        split.read,
-        split.dev_read,
-        split.labels,
-        split.train,
-        split.dev,
+    split = spec.split or read_split(
+        kind, files, options, config.seed, say, spec.train, spec.dev, spec.most_train, by_folds
     )
-    if files.dev is None:
+    read, dev_read, labels, folds = split.read, split.dev_read, split.labels, split.folds
+    train, dev = split.train, split.dev
+    if files.dev is not None:
+        warnings = _overlap(count_shared(kind, train, dev), len(dev), files)
+    elif folds:
+        warnings = [
+            f"no dev file: figures are of all {len(train)} examples of {files.train}, each "
+            f"predicted by a model that was trained on the other {len(folds) - 1} of "
+            f"{len(folds)} parts"
+        ]
+    else:
         warnings = [
             f"no dev file: {len(dev)} of {len(train) + len(dev)} examples of {files.train} are "
             "held out to evaluate on"
         ]
-    else:
-        warnings = _overlap(count_shared(kind, train, dev), len(dev), files)
-    train = draw(train, spec.most_train, config.seed)
-    dev = draw(dev, spec.most_dev, config.seed)
+    if not folds:
+        train = draw(train, spec.most_train, config.seed)
+        dev = draw(dev, spec.most_dev, config.seed)
     framing = tokenizer.framing
     task = _task(kind, files, options, config, read, labels, train, encoder, trained, framing)
-    if fitted is not None:
-        head = _fitted_head(kind, options, config, fitted, read.columns.text2, encoder, tokenizer)
+    if reads is not None:
+        head = _head_of_vectors(
+            kind, options, config, reads, read.columns.text2, encoder, tokenizer
+        )
         task = replace(task, head=head)
     if isinstance(task, SimilarityTask):
         task = _with_vectors(task, files, config, encoder, tokenizer, vectors)
@@ -189,11 +213,12 @@ def set_up(
         options=options,
         train=TaskData(name, task, tokenizer, train),
         dev=TaskData(name, task, tokenizer, dev),
+        folds=folds,
         class_weights=weights,
         facts={
             "train": _facts(files.train, read, len(train)),
             "dev": _facts(files.dev or files.train, dev_read, len(dev))
-            | {"in_train": count_shared(kind, train, dev)},
+            | ({"folds": len(folds)} if folds else {"in_train": count_shared(kind, train, dev)}),
         },
         warnings=warnings,
     )
@@ -217,6 +242,8 @@ def read_split(
     say: Callable[[str], None],
     train: MemoryRows | None = None,
     dev: MemoryRows | None = None,
+    most: int | None = None,
+    by_folds: bool = False,
 ) -> Split:
     """Read the labelled files of a task. Without a dev file, the rows for dev are those that a
     column of the training file names, or some examples that are held out.
@@ -225,6 +252,8 @@ def read_split(
         seed: the seed of the examples that are held out.
         train: rows in memory, in place of the training file.
         dev: rows in memory, in place of the dev file.
+        most: the maximum number of training examples, before some of them are held out.
+        by_folds: whether to return folds where there are few examples.
     """
     read = read_labelled(train or files.train, kind, files, options, say)
     examples = read.of_part("train")
@@ -235,6 +264,9 @@ def read_split(
     if own_dev:
         return Split(read, read, labels, examples, own_dev)
     if files.dev is None:
+        examples = draw(examples, most, seed)
+        if by_folds and kind.linear and len(examples) < FEW:
+            return Split(read, read, labels, examples, examples, _folds(examples, kind, seed))
         return Split(read, read, labels, *hold_out(examples, kind, seed))
     dev_read = read_labelled(dev or files.dev, kind, files, options, say, like=read, labels=labels)
     return Split(read, dev_read, labels, examples, dev_read.of_part("dev", "test"))
@@ -256,8 +288,39 @@ def hold_out(
 ) -> tuple[list[Example], list[Example]]:
     """Split examples into training and dev examples.
 
-    Examples of the same document or passage stay together. If there are no documents, or fewer than
-    ten, only repetitions of the same text stay together.
+    Examples of one group (`_groups`) stay together.
+    """
+    groups = _groups(examples, kind)
+    taken = np.isin(groups, _about_a_tenth(np.bincount(groups), seed))
+    if taken.all():
+        raise _too_few(examples)
+    train = [example for example, held in zip(examples, taken, strict=True) if not held]
+    return train, [example for example, held in zip(examples, taken, strict=True) if held]
+
+
+def _folds(
+    examples: Sequence[Example], kind: Kind[Any, Any, Any, Any], seed: int
+) -> tuple[Fold, ...]:
+    """Return the folds of examples, as `hold_out` groups them."""
+    folds = tuple(
+        Fold(train.tolist(), held.tolist())
+        for train, held in folds_of(_groups(examples, kind), seed)
+    )
+    if len(folds) < 2:
+        raise _too_few(examples)
+    return folds
+
+
+def _too_few(examples: Sequence[Example]) -> DataError:
+    return DataError(
+        f"{len(examples)} examples are too few to hold some out and to train on the others; pass "
+        "more, or --dev FILE"
+    )
+
+
+def _groups(examples: Sequence[Example], kind: Kind[Any, Any, Any, Any]) -> Int64s:
+    """Return the number of the group of each example, which is held out as a whole: those of the
+    same document or passage, or, with fewer than ten of these, repetitions of the same text.
     """
     contents = [kind.content(example) for example in examples]
     sources = [kind.source(example) for example in examples]
@@ -266,14 +329,7 @@ def hold_out(
         groups = np.array([numbers.setdefault(group, len(numbers)) for group in groups_of])
         if len(numbers) >= 10:
             break
-    taken = np.isin(groups, _about_a_tenth(np.bincount(groups), seed))
-    if taken.all():
-        raise DataError(
-            f"{len(examples)} examples are too few to hold some out and to train on the others; "
-            "pass more, or --dev FILE"
-        )
-    train = [example for example, held in zip(examples, taken, strict=True) if not held]
-    return train, [example for example, held in zip(examples, taken, strict=True) if held]
+    return groups
 
 
 def _about_a_tenth(sizes: Int64s, seed: int) -> list[int]:
@@ -377,7 +433,13 @@ def _task(
         stride = min(kind.usual_stride, length // 3)
     head = HeadConfig(dropout=config.dropout, hidden_size=config.hidden_size)
     network, pooling = config.network, config.pooling
-    if config.transfer == "features" or network != "linear" or pooling is not None:
+    if pooling == "pooler":
+        if not encoder.pooled or config.transfer == "features" or kind.vectors:
+            raise ConfigError(
+                "pooling is pooler, which is for fine-tuning a model that has one; expected "
+                "another, as mean"
+            )
+    elif config.transfer == "features" or network != "linear" or pooling is not None:
         layers = config.layers or "last"
         head = replace(head, layers=layers, network=network, pooling=pooling or "mean")
     elif encoder.reads_last:
@@ -403,7 +465,7 @@ def _task(
     return task
 
 
-def _fitted_head(
+def _head_of_vectors(
     kind: Kind[Any, Any, Any, Any],
     options: TaskOptions,
     config: FinetuneConfig,
@@ -412,16 +474,16 @@ def _fitted_head(
     encoder: EncoderSpec,
     tokenizer: Tokenizer,
 ) -> HeadConfig:
-    """Return the configuration of a head that is fitted on the vectors that `embed` computes.
+    """Return the configuration of a head that reads the vectors that `embed` computes.
 
     For a text, the head reads its vector. For a pair, it reads both vectors, their absolute
-    difference and their product, unless the encoder reads pairs together. For a word, it reads the
-    vector of the word's first token.
+    difference and their product; encoders that can read pairs together also may (`comparing`). For
+    a word, it reads the vector of the word's first token.
     """
     if kind.scores_tokens:
         return HeadConfig(layers=layers, dropout=config.dropout)
     skips = not encoder.averages_unknown and tokenizer.file_words is None
-    reads_one_by_one = encoder.segments == 1 and not encoder.pooled and kind.compares(options)
+    reads_one_by_one = not (encoder.reads_pairs or encoder.reads_last) and kind.compares(options)
     return HeadConfig(
         layers=layers,
         pooling=config.pooling or "mean",
@@ -430,6 +492,24 @@ def _fitted_head(
         compares=text2 is not None and reads_one_by_one,
         dropout=config.dropout,
     )
+
+
+def comparing(setup: TaskSetup) -> TaskSetup | None:
+    """Return the task of pairs with a head that compares the vectors of the two texts, where the
+    head of `setup` reads both texts together; None if there is no choice.
+    """
+    task, kind = setup.task, kind_of(setup.task.kind)
+    head = task.head
+    if task.text2_column is None or head.compares or not kind.compares(setup.options):
+        return None
+    if head.layers is None or head.network != "linear" or head.hidden_size:
+        return None
+    compared = replace(task, head=replace(head, compares=True))
+    train, dev = (
+        TaskData(data.name, compared, data.tokenizer, data.examples)
+        for data in (setup.train, setup.dev)
+    )
+    return replace(setup, task=compared, train=train, dev=dev)
 
 
 def _with_vectors(

@@ -40,9 +40,10 @@ from bertwright.tasks.task_data import make_batch
 from bertwright.train.distributed import Ranks
 from bertwright.train.hardware import Hardware
 from bertwright.train.log import Log
-from bertwright.train.loop import Trainer
+from bertwright.train.loop import Trainer, evaluate_and_log
 from bertwright.train.schedule import Budget
 from bertwright.train.state import Position
+from bertwright.transfer.head_start import HeadStart
 from bertwright.transfer.stepping import Stepping
 from bertwright.transfer.task_words import train_task_words
 
@@ -110,13 +111,18 @@ def train_seed(
     log: Log | None,
     on_tokens: Callable[[float], None] = silent,
     seconds: float | None = None,
+    start: HeadStart | None = None,
+    on_evaluation: Callable[[SeedRun], object] = silent,
+    has_dev: bool = True,
 ) -> SeedRun:
     """Train a learner, and keep its best or its last weights, as set by `config.keep`.
 
     The learner is an encoder, or a table of features, with a head for each task. `on_tokens` is
     called with the number of tokens of each step, and with a third of the number of evaluated
     tokens. Training ends after `seconds` if its epochs take longer; its learning rate falls to zero
-    until then. The last evaluation on dev follows.
+    until then. The last evaluation on dev follows. With `start`, new heads begin as fitted layers,
+    which are evaluated before the first step. `on_evaluation` is called with the result of each
+    evaluation; without `has_dev` there are none, and the last weights are kept.
 
     Raises:
         Diverged: the gradients of several steps, or predictions on dev, are not finite.
@@ -137,12 +143,19 @@ def train_seed(
     steps = max(1, round(epochs * in_epoch))
     every = max(1, round(in_epoch / config.evaluations_per_epoch))
     stepping = Stepping(learner, config, rate, epochs, steps)
-    validation = _Validation(config, setups, learner, hardware, in_epoch, on_tokens, SeedRun(seed))
+    validation = _Validation(
+        config, setups, learner, hardware, in_epoch, on_tokens, on_evaluation, SeedRun(seed)
+    )
 
     def begin_step(done: float, width: float) -> float:
         validation.steps += 1
         return stepping(done, width)
 
+    if start is not None:
+        if config.keep == "best" and has_dev:
+            start.place_fitted(learner)
+            evaluate_and_log(learner, validation, log, Position())
+        start.place_to_train(learner)
     trainer = Trainer(
         learner=learner,
         optimizers=stepping.optimizers,
@@ -153,26 +166,35 @@ def train_seed(
         seed=seed,
         hardware=hardware,
         log=log,
-        evaluate=validation,
+        evaluate=validation if has_dev else None,
         save=lambda position: None,
         when_to_log=LogConfig(every_seconds=5.0),
         when_to_validate=ValidationConfig(every_steps=every),
         when_to_save=CheckpointConfig(every_minutes=1e9),
         is_enough=validation.is_enough,
     )
-    began = time.monotonic()
+    began, before = time.monotonic(), validation.seconds
     try:
         position = trainer.run(Position())
     except BertwrightError as error:
         if type(error) is not BertwrightError:
             raise
         raise Diverged(f"seed {seed}: {error}") from error  # gradients are not finite
+    if not has_dev:
+        validation.run = SeedRun(seed, weights_of(learner), step=position.step)
+        validation.run.best_epoch = position.step / in_epoch
     run = validation.run
-    run.seconds = time.monotonic() - began - validation.seconds
+    run.seconds = time.monotonic() - began - (validation.seconds - before)
     run.epochs = position.step / in_epoch
     examples = sum(len(setup.train.examples) * setup.files.weight for setup in setups)
     run.examples_per_second = examples * run.epochs / max(1e-9, run.seconds)
     return run
+
+
+def weights_of(learner: Learner) -> dict[str, Tensor]:
+    """Return a copy of the weights of a learner, on the host."""
+    state = learner.state_dict()
+    return {name: value.detach().to("cpu", copy=True) for name, value in state.items()}
 
 
 @dataclass
@@ -290,6 +312,7 @@ class _Validation:
     hardware: TaskHardware
     steps_in_epoch: int
     on_tokens: Callable[[float], None]
+    on_evaluation: Callable[[SeedRun], object]
     run: SeedRun
     """The result with the weights that are kept."""
     steps: int = 0
@@ -316,9 +339,9 @@ class _Validation:
         self.best = now.score if is_better else self.best
         self.without_improvement = 0 if is_better else self.without_improvement + 1
         if is_better or self.config.keep == "last":
-            state = self.learner.state_dict()
-            now.state = {name: value.detach().to("cpu", copy=True) for name, value in state.items()}
+            now.state = weights_of(self.learner)
             self.run = now
+        self.on_evaluation(now)
         self.seconds += time.monotonic() - began
         if len(self.setups) == 1:
             (only,) = now.evaluations.values()
@@ -346,7 +369,6 @@ def evaluate_task(
     Raises:
         Diverged: the predictions are not finite.
     """
-    task, data = setup.task, setup.dev
     before = 0
 
     def on_progress(done: int, total: int | None) -> None:
@@ -356,13 +378,19 @@ def evaluate_task(
 
     how = hardware.precision, hardware.predicted_tokens, on_progress
     try:
-        predictions = predict(learner, data, *how)
+        predictions = predict(learner, setup.dev, *how)
     except NotFinite as error:
         raise Diverged(f"seed {run.seed}: its predictions on dev are not finite") from error
-    tuned = kind_of(task.kind).tune(task, data.examples, predictions, setup.files.metric)
-    task, predictions = tuned[0], list(tuned[1])
-    run.tasks[setup.task_name] = task
-    run.predictions[setup.task_name] = predictions
-    run.evaluations[setup.task_name] = evaluate(
-        task, data.examples, predictions, main=setup.files.metric, intervals=False, worst=0
+    judge(run, setup, predictions)
+
+
+def judge(run: SeedRun, setup: TaskSetup, predictions: Sequence[Prediction]) -> None:
+    """Store predictions of a task's dev examples in `run`, with the settings that are best for
+    them and their evaluation.
+    """
+    name, metric, examples = setup.task_name, setup.files.metric, setup.dev.examples
+    tuned = kind_of(setup.task.kind).tune(setup.task, examples, predictions, metric)
+    run.tasks[name], run.predictions[name] = tuned[0], list(tuned[1])
+    run.evaluations[name] = evaluate(
+        run.tasks[name], examples, run.predictions[name], main=metric, intervals=False, worst=0
     )
