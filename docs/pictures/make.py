@@ -1,7 +1,7 @@
 """The pictures of the documents, by a headless Chromium (Playwright's, or `--chromium PATH`).
 
 `python docs/pictures/make.py --plot news.html --attention attention.html` writes `labels.png`, the
-chart that a quickstart's page opens with, drawn from the table in `docs/quickstart.md`;
+chart that a quickstart's page opens with, drawn from the table in `docs/tutorials/quickstart.md`;
 `vectors.png`, the top of a page that `bertwright plot` wrote; `attention.png`, of a page of
 `bertwright attention`; and `ladder.png`, of one of `bertwright compare` (`--ladder report.html`).
 A picture whose page is not named stays as it is.
@@ -25,8 +25,8 @@ STYLES_OF = dict(STYLES.values()) | {"pre-trained, frozen": "frozen"}
 
 
 def chart_page() -> str:
-    """A page with the chart of the table of `docs/quickstart.md`, and its legend."""
-    page = (HERE.parent / "quickstart.md").read_text("utf-8")
+    """A page with the chart of the table of `docs/tutorials/quickstart.md`, and its legend."""
+    page = (HERE.parent / "tutorials" / "quickstart.md").read_text("utf-8")
     (head,) = re.findall(r"^\| method \| (\d.*) \|$", page, re.M)
     sizes = [int(re.sub(r"\D", "", cell)) for cell in head.split("|")]
     rows = re.findall(r"^\| ([^|]+) \| ((?:[\d.]+ %[ |]*)+)$", page, re.M)

@@ -3,7 +3,7 @@
 They run the recipes behind the verbs of the command line with plain arguments, and print their
 progress. `pretrain` and `finetune` return a `Run`, which gives its metrics, its log, its model and
 its page. Labelled data may be a file, a list of rows, a pandas DataFrame or a `datasets` Dataset.
-docs/python.md has examples.
+docs/howto/python.md has examples.
 """
 
 from __future__ import annotations

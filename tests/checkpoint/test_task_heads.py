@@ -405,7 +405,8 @@ def test_the_manifest_covers_what_is_read(tmp_path: Path) -> None:
 
 
 def test_the_program_of_the_document_runs(tmp_path: Path, monkeypatch: Any) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2] / "docs" / "howto" / "checkpoints.md"
+    text = page.read_text(encoding="utf-8")
     programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     (program,) = [program for program in programs if "ClassificationTask" in program]
     mine = tmp_path / "runs" / "mine"

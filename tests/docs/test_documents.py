@@ -235,7 +235,7 @@ def test_anchors_are_headings() -> None:
 
 
 def test_the_map_shows_what_is_there() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
     package = ROOT / "src" / "bertwright"
     names = re.findall(r"`((?:[a-z_]+/)?[a-z_]+\.py)`", text)
     assert names
@@ -243,4 +243,4 @@ def test_the_map_shows_what_is_there() -> None:
         places = (package / name, ROOT / name)
         assert any(place.exists() for place in places) or name == "__init__.py", f"no {name}"
     for folder in sorted(p.parent.name for p in package.glob("*/__init__.py")):
-        assert f"`{folder}`" in text, f"docs/architecture.md does not know {folder}"
+        assert f"`{folder}`" in text, f"docs/explanation/architecture.md does not know {folder}"

@@ -1,4 +1,4 @@
-"""The examples run, and so do the programs of docs/python.md."""
+"""The examples run, and so do the programs of docs/howto/python.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALLER = {
     '"batch.tokens": 8192': '"batch.tokens": 1024',
     "steps=20,": 'steps=4, **{"batch.tokens": 1024},',
 }
-"""What makes the programs of docs/python.md quick; nothing else of them is changed."""
+"""What makes the programs of docs/howto/python.md quick; nothing else of them is changed."""
 TEXT = "\n\n".join(f"The dog of house {n} sat.\nIt slept near the {n}th door.\n" for n in range(80))
 
 
@@ -76,14 +76,14 @@ def test_programs_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     rows = "a dog,the dog,4.5\na cat,the door,1\nthe house,a house,5\na dog,the sea,0.5\n"
     (tmp_path / "sts-test.csv").write_text(f"text,text2,score\n{rows}")
     write_search(tmp_path / "scifact")
-    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "howto" / "python.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     used: set[str] = set()
     for program in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
         for old, new in SMALLER.items():
             used |= {old} if old in program else set()
             program = program.replace(old, new)
-        exec(compile(program, "docs/python.md", "exec"), names)
+        exec(compile(program, "docs/howto/python.md", "exec"), names)
     assert isinstance(names["again"], bertwright.Run)
     assert names["losses"]
-    assert used == set(SMALLER), "docs/python.md has changed; change SMALLER too"
+    assert used == set(SMALLER), "docs/howto/python.md has changed; change SMALLER too"

@@ -42,7 +42,7 @@ FLOORS = {
     "scripting": 12,
     "__main__": 13,
 }
-"""docs/architecture.md, "Floors"."""
+"""docs/explanation/architecture.md, "Floors"."""
 
 BESIDE = {
     ("config", "errors"),

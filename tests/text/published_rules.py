@@ -2,7 +2,7 @@
 
 Source: google-research/bert, `tokenization.py`, `BasicTokenizer`. `text.tokenizer` runs the
 `tokenizers` library, which is a rewrite with its own tables of Unicode; the tests hold one against
-the other. The characters on which the two differ are listed in docs/tokenizer.md.
+the other. The characters on which the two differ are listed in docs/howto/tokenizer.md.
 """
 
 from __future__ import annotations

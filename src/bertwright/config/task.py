@@ -45,7 +45,7 @@ _WINDOWS_TOKENS = 8192
 """The default number of tokens of all windows of one text: a micro-batch on a CPU."""
 
 Form = Literal["tsv", "csv", "jsonl", "json", "parquet", "conll", "conllu", "fasttext", "text"]
-"""The formats of labelled files (docs/tasks-formats.md)."""
+"""The formats of labelled files (docs/reference/labelled-files.md)."""
 
 
 BleuTokenize = Literal[

@@ -1,6 +1,6 @@
 """Read users' labelled files, in any common format, into examples.
 
-docs/tasks-formats.md lists all formats, columns and options.
+docs/reference/labelled-files.md lists all formats, columns and options.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     client = Client("http://127.0.0.1:8080", key="...")
     client.embed(["a text", "another"], layers=[-2])["vectors"]
 
-Replies are those of the server, as dictionaries (docs/serving.md). As httpx limits the time of
-single reads only, both clients share asynchronous code under one timeout; `Client` runs it in a
+Replies are those of the server, as dictionaries (docs/howto/serving.md). As httpx limits the time
+of single reads only, both clients share asynchronous code under one timeout; `Client` runs it in a
 thread.
 """
 

@@ -1,4 +1,4 @@
-"""The limits of a request and of its reply (docs/serving.md, "Settings"); a body's are in
+"""The limits of a request and of its reply (docs/howto/serving.md, "Settings"); a body's are in
 `serve/http/bodies.py`."""
 
 from __future__ import annotations

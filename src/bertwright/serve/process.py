@@ -1,4 +1,4 @@
-"""The process of a server: its address, signals, logs and exit code (docs/serving.md)."""
+"""The process of a server: its address, signals, logs and exit code (docs/howto/serving.md)."""
 
 from __future__ import annotations
 

@@ -150,8 +150,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
 
 
 def programs() -> list[str]:
-    """Of the section of docs/checkpoints.md: the GPT's, then the translation's."""
-    text = (ROOT / "docs" / "checkpoints.md").read_text("utf-8")
+    """Of the section of docs/howto/checkpoints.md: the GPT's, then the translation's."""
+    text = (ROOT / "docs" / "howto" / "checkpoints.md").read_text("utf-8")
     section = text[text.index("#### A decoder with its cache") :]
     return re.findall(r"^```python\n(.*?)^```", section, re.M | re.S)[:2]
 
@@ -163,7 +163,7 @@ def printed(program: str, folder: Path, given: str) -> list[str]:
     program = program.replace(given, str(folder)).replace(shown[1], repr(PROMPTS))
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(program, "docs/checkpoints.md", "exec"), {})
+        exec(compile(program, "docs/howto/checkpoints.md", "exec"), {})
     return out.getvalue().splitlines()
 
 

@@ -134,7 +134,7 @@ def test_lone_surrogates_vanish(tokenizer: Tokenizer) -> None:
 
 
 def differs_from_published(character: str) -> bool:
-    """The exceptions that docs/tokenizer.md lists, generously."""
+    """The exceptions that docs/howto/tokenizer.md lists, generously."""
     category = unicodedata.category(character)
     # Unicode 8 or newer, private use, unassigned, one typing error, and the final sigma
     new = category[0] in "MPCS" and not character.isascii() and character not in HOSTILE[:40]

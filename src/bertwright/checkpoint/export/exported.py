@@ -137,7 +137,7 @@ def open_as(folder: Path, facts: Mapping[str, Any], threads: int | None = None) 
     if "graphs" in facts:
         raise DataError(
             f"{folder} is a decoder with its cache ({', '.join(facts['graphs'])}), for the runtime "
-            "itself: docs/checkpoints.md shows how"
+            "itself: docs/howto/checkpoints.md shows how"
         )
     try:
         runtime: Runtime = facts["runtime"]

@@ -1,6 +1,6 @@
 """The systems that can be compared: what each adds, how it is trained here, how tasks use it.
 
-The order is that of docs/road.md. Each system has its smallest size (2 to 8 million
+The order is that of docs/explanation/road.md. Each system has its smallest size (2 to 8 million
 parameters, and fastText's character n-grams), because a few minutes on two cores are too short to
 train larger ones. Learning rates are those of the systems' pages.
 """

@@ -1,8 +1,8 @@
 """Batching the texts of many requests for one device.
 
-Which texts share a batch, how long they wait and what happens when a batch fails: docs/serving.md,
-"How requests become batches". Generation computes in turns (`Batcher.turn`); while texts wait too,
-turns and batches alternate.
+Which texts share a batch, how long they wait and what happens when a batch fails:
+docs/howto/serving.md, "How requests become batches". Generation computes in turns
+(`Batcher.turn`); while texts wait too, turns and batches alternate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client's connection, with limits that uvicorn lacks (docs/serving.md, "Settings").
+"""A client's connection, with limits that uvicorn lacks (docs/howto/serving.md, "Settings").
 
 The limits hold while a request is parsed, before its key is checked. They are on the framing of a
 request, which is all that is not its body: the head, the sizes, extensions and line ends of chunks,

@@ -2,7 +2,8 @@
 
 A word that occurs n times and is split into k tokens costs n (k - 1) tokens more than as a single
 entry. The words with the highest cost are added, ties by spelling, as exBERT (Tai et al. 2020) and
-AVocaDo (Hong et al. 2021) also add words of a domain by what they save. See docs/tokenizer.md.
+AVocaDo (Hong et al. 2021) also add words of a domain by what they save. See
+docs/howto/tokenizer.md.
 """
 
 from __future__ import annotations
