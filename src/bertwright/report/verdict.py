@@ -299,10 +299,12 @@ def needs_epochs(results: Results, records: Sequence[Mapping[str, Any]]) -> str:
     The seed was still learning if the training loss of the last quarter is at least 5 % below that
     of the quarter before, and dev was best in the last tenth of the run. If the loss falls while
     dev gets worse, the model only memorizes examples. The result is also empty if the log has too
-    few training losses to tell.
+    few training losses to tell, or if dev was not evaluated on the way (cross-validation).
     """
     kept, losses = kept_seed(results), _losses(results, records)
     quarter = len(losses) // 4
+    if results.get("data", {}).get("dev", {}).get("folds"):
+        return ""
     if not quarter or kept["best_epoch"] < 0.9 * kept["epochs"]:
         return ""
     before, last = fmean(losses[-2 * quarter : -quarter]), fmean(losses[-quarter:])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from bertwright.config.finetune import FinetuneConfig
 from bertwright.config.task import Layers, TaskConfig
 from bertwright.labelled.examples import Example
 from bertwright.nn.encoder import EncoderSpec
+from bertwright.nn.objective import Objective
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.tasks.catalogue import kind_of
 
@@ -61,9 +63,12 @@ def is_fitted(config: FinetuneConfig, tasks: Sequence[TaskSpec]) -> bool:
     )
 
 
-def starts_fitted(config: FinetuneConfig, task: TaskConfig) -> bool:
+def starts_fitted(config: FinetuneConfig, task: TaskConfig, head: Objective[Any]) -> bool:
     """Return whether a new head of a task begins as the layer that is fitted on the vectors of the
     encoder, which is then trained too.
+
+    A head over a pooler begins at random, as it was published: the pooler's own vectors say less
+    than those of tokens, and beginning from them gains nothing (experiments/finetuning).
     """
     kind = kind_of(task.kind)
     return (
@@ -73,6 +78,7 @@ def starts_fitted(config: FinetuneConfig, task: TaskConfig) -> bool:
         and kind.is_linear(task.options)
         and task.head.network == "linear"
         and not task.head.hidden_size
+        and not head.reads_pooled
     )
 
 

@@ -36,6 +36,11 @@ there are more, a random part of the examples is used.
 """
 
 
+MOST_TO_CHOOSE, MOST_TO_START = 5_000, 20_000
+"""The maximum number of texts whose vectors choose how pairs are read, and of those on which the
+start of a head is fitted."""
+
+
 @dataclass(frozen=True)
 class FrozenVectors:
     """The vectors of a task's training texts or words, with their labels."""
@@ -55,11 +60,12 @@ def read_vectors(
     seed: int,
     on_progress: OnProgress = silent,
     seconds: float | None = None,
+    most: int | None = None,
 ) -> FrozenVectors:
     """Encode the training examples of a task once, and return the vectors that its head reads.
 
-    If the vectors would exceed `MOST_NUMBERS`, or encoding takes longer than `seconds`, a random
-    part of the examples is encoded.
+    If there are more than `most` texts, the vectors would exceed `MOST_NUMBERS`, or encoding takes
+    longer than `seconds`, a random part of the examples is encoded.
     """
     name, task, instances = setup.task_name, setup.task, setup.train.instances
     head, device = cast(Head[Any], learner.objectives[name]), hardware.device
@@ -68,7 +74,7 @@ def read_vectors(
     width = cast(Any, head).scorer.in_features
     part = min(1.0, MOST_NUMBERS / max(1, rows * width))
     order = permutation(make_key("vectors", seed), len(instances))
-    chosen = order[: max(1, int(part * len(instances)))].tolist()
+    chosen = order[: max(1, int(part * len(instances)))][:most].tolist()
     vectors, labels, groups = [], [], []
     done, total = 0, sum(instances[row].num_tokens for row in chosen)
     for numbers in batches_in_time(instances, hardware.predicted_tokens, chosen, seconds):
@@ -105,7 +111,7 @@ def choose_reading(
     losses = []
     for learner, setup in candidates:
         learner.to(hardware.device).eval()
-        fit = fit_head(setup, read_vectors(learner, setup, hardware, seed), seed)
+        fit = fit_head(setup, read_vectors(learner, setup, hardware, seed, most=MOST_TO_CHOOSE), seed)
         losses.append(np.inf if fit.choice.loss is None else fit.choice.loss)
     return candidates[int(np.argmin(losses))][1]
 
@@ -124,7 +130,7 @@ def fit_start(
     norms: dict[str, float | None] = {}
     for setup in setups:
         name = setup.task_name
-        data = read_vectors(learner, setup, hardware, seed, on_progress, seconds)
+        data = read_vectors(learner, setup, hardware, seed, on_progress, seconds, MOST_TO_START)
         fits[name] = fit_head(setup, data, seed)
         random = learner.objectives[name].get_parameter("classifier.weight")
         norms[name] = None if kind_of(setup.task.kind).reader.numbers else random.norm().item()

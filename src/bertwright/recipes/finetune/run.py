@@ -31,6 +31,7 @@ from bertwright.recipes.finetune.defaults import (
     fixed_rate,
     is_fitted,
     layer_of_vectors,
+    starts_fitted,
     takes_seconds,
     transfer_of,
     usual_rate,
@@ -126,7 +127,7 @@ def finetune(
         epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
         named = rates_of(config.learning_rate)
         rate = named[0] if named else usual_rate(config, spec.width)
-        learner, _ = new_learner(opened, config, setups, config.seed)
+        learner, new = new_learner(opened, config, setups, config.seed)
         if config.learning_rate == "auto":
             rate = fixed_rate(config, spec, parameters)
         config = replace(config, epochs=epochs, precision=precision)
@@ -153,6 +154,12 @@ def finetune(
         if ranks.is_first and config.baselines is not False:
             _untuned(baselines, setups, learner, hardware, say)
         seeds = Seeds(opened, config, setups, run, hardware, fitted, say, on_progress, on_log)
+        seeds.begin_fitted = [
+            setup.task_name
+            for setup in setups
+            if setup.task_name in new
+            and starts_fitted(config, setup.task, learner.objectives[setup.task_name])
+        ]
         if seconds is not None:
             seeds.seconds = max(0.0, FOR_TRAINING * seconds - (time.monotonic() - began))
         if rates:
@@ -176,6 +183,12 @@ def finetune(
         )
         if ranks.is_first:
             best = max(runs, key=lambda each: each.score)
+            if not fitted and best.best_epoch == 0:
+                say(
+                    "training did not improve on the layer that was fitted on the encoder's frozen "
+                    "vectors, so the model is this layer (epoch 0): --transfer features gives it "
+                    "without training"
+                )
             # With frozen features, all seeds share the encoder of the first seed.
             learner, _ = new_learner(opened, config, setups, config.seed)
             learner.load_state_dict(best.state, strict=config.transfer != "features")

@@ -25,10 +25,7 @@ from bertwright.errors import ConfigError, Interrupted
 from bertwright.models.load import continues_texts, system_of_config, system_that
 from bertwright.nn.objective import Learner, Objective
 from bertwright.progress import OnProgress, silent
-from bertwright.recipes.finetune.defaults import (
-    starts_fitted,
-)
-from bertwright.recipes.finetune.fitted import Fitting, fit_start, read_vectors
+from bertwright.recipes.finetune.fitted import MOST_TO_START, Fitting, fit_start, read_vectors
 from bertwright.recipes.finetune.folds import train_by_folds
 from bertwright.recipes.finetune.frozen import tabulate
 from bertwright.recipes.finetune.rates import Trials
@@ -122,6 +119,8 @@ class Seeds:
     say: Callable[[str], None]
     on_progress: OnProgress
     on_log: OnLog
+    begin_fitted: Collection[str] = ()
+    """The tasks whose heads begin as fitted layers."""
     rates: Trials | None = None
     """The learning rates to try on the first seed; None: there is one."""
     tokens: float = 0.0
@@ -219,16 +218,16 @@ class Seeds:
         """Return the learner that a seed starts from, and the fitted layers that its new heads
         begin as. With `features`, they replace its encoder, and heads are random.
         """
-        learner, new = new_learner(self.opened, self.config, setups, seed)
+        learner, _ = new_learner(self.opened, self.config, setups, seed)
         if features is not None:
             heads = {n: h for n, h in learner.objectives.items() if isinstance(h, Objective)}
             return Learner(features[0], heads), None
-        fitted = [s for s in setups if s.task_name in new and starts_fitted(self.config, s.task)]
+        fitted = [setup for setup in setups if setup.task_name in self.begin_fitted]
         if not fitted:
             return learner, None
         some = None if seconds is None else FOR_START * seconds
         start = fit_start(learner, fitted, self.hardware, seed, silent, some)
-        self._count(sum(setup.train.num_tokens for setup in fitted) / EVALUATED)
+        self._count(sum(_read_to_start(setup) for setup in fitted) / EVALUATED)
         return learner, start
 
     def _read_vectors(self) -> Fitting:
@@ -282,56 +281,55 @@ class Seeds:
         log: Log | None,
         seconds: float | None,
     ) -> SeedRun:
-        """Train the seed that a configuration names."""
-        seed, hardware = config.seed, self.hardware
+        """Train the seed that a configuration names, in `seconds` at most."""
         if features is not None:  # training on them is fast, so it shows no progress
-            learner, _ = self._start(seed, features[1], features, seconds)
-            return train_seed(config, features[1], learner, seed, hardware, log, silent, seconds)
+            return self._train_once(config, features[1], log, seconds, features)
         if not self.setups[0].folds:
-            learner, start = self._start(seed, self.setups, None, seconds)
-            return train_seed(
-                config, self.setups, learner, seed, hardware, log, self._count, seconds, start
-            )
+            return self._train_once(config, self.setups, log, seconds)
         (setup,) = self.setups
-        each = None if seconds is None else seconds / (len(setup.folds) + 1)
+        part = None if seconds is None else seconds / (len(setup.folds) + 1)
+        to_choose = replace(config, evaluations_per_epoch=ONCE, patience=None, keep="best")
 
         def evaluate(fold: TaskSetup) -> list[SeedRun]:
             found: list[SeedRun] = []
-            learner, start = self._start(seed, [fold], None, each)
-            once = replace(config, evaluations_per_epoch=ONCE, patience=None, keep="best")
-            train_seed(
-                once,
-                [fold],
-                learner,
-                seed,
-                hardware,
-                None,
-                self._count,
-                each,
-                start,
-                found.append,
-            )
+            self._train_once(to_choose, [fold], None, part, on_evaluation=found.append)
             return found
 
         def train(whole: bool) -> SeedRun:
-            learner, start = self._start(seed, [setup], None, each)
-            if start is not None and not whole:
-                start.place_fitted(learner)
-                return SeedRun(seed, weights_of(learner))
-            return train_seed(
-                config,
-                [setup],
-                learner,
-                seed,
-                hardware,
-                log,
-                self._count,
-                each,
-                start,
-                has_dev=False,
-            )
+            return self._train_once(config, [setup], log, part, has_dev=False, only_start=not whole)
 
-        return train_by_folds(setup, seed, evaluate, train, log)
+        return train_by_folds(setup, config.seed, evaluate, train, log)
+
+    def _train_once(
+        self,
+        config: FinetuneConfig,
+        setups: Sequence[TaskSetup],
+        log: Log | None,
+        seconds: float | None,
+        features: tuple[FeatureTable, list[TaskSetup]] | None = None,
+        on_evaluation: Callable[[SeedRun], object] = silent,
+        has_dev: bool = True,
+        only_start: bool = False,
+    ) -> SeedRun:
+        """Train a new learner; with `only_start`, up to the fitted layers that it begins as."""
+        began, seed = time.monotonic(), config.seed
+        learner, start = self._start(seed, setups, features, seconds)
+        if only_start and start is not None:
+            start.place_fitted(learner)
+            return SeedRun(seed, weights_of(learner))
+        return train_seed(
+            config,
+            setups,
+            learner,
+            seed,
+            self.hardware,
+            log,
+            self._count if features is None else silent,
+            None if seconds is None else max(0.0, seconds - (time.monotonic() - began)),
+            start,
+            on_evaluation,
+            has_dev,
+        )
 
     @property
     def _left(self) -> float | None:
@@ -356,10 +354,16 @@ class Seeds:
         trainings, evaluations = 1, math.ceil(config.epochs * config.evaluations_per_epoch)
         if folds := setups[0].folds:  # each example is trained on by the other folds, and by all
             trainings, evaluations = len(folds), 1
-        fitted = [each for each in setups if starts_fitted(config, each.task)]
+        fitted = [each for each in setups if each.task_name in self.begin_fitted]
         start = (
-            sum(trainings * each.train.num_tokens + each.dev.num_tokens for each in fitted)
+            sum(trainings * _read_to_start(each) + each.dev.num_tokens for each in fitted)
             / EVALUATED
         )
         steps = trainings * train * config.epochs / self.hardware.ranks.world_size
         return (start + steps + dev * evaluations) * config.seeds
+
+
+def _read_to_start(setup: TaskSetup) -> float:
+    """Return about how many tokens are read to fit the start of a head."""
+    part = min(1.0, MOST_TO_START / max(1, len(setup.train.instances)))
+    return part * setup.train.num_tokens
