@@ -102,9 +102,7 @@ CAUSES = {
     "mean, from random weights": Cause(settings={"random_start": True, **MEAN}),
     "mean, embeddings at 10 times the rate": Cause(settings=MEAN, embedding_rate=10),
     "mean, fitted head": Cause(settings={"head_start": "fitted", **MEAN}),
-    "mean, fitted head, 5 epochs": Cause(
-        settings={"head_start": "fitted", "epochs": 5.0, **MEAN}
-    ),
+    "mean, fitted head, 5 epochs": Cause(settings={"head_start": "fitted", "epochs": 5.0, **MEAN}),
     "mean, fitted head, 5 epochs, from random weights": Cause(
         settings={"head_start": "fitted", "epochs": 5.0, "random_start": True, **MEAN}
     ),

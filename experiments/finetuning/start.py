@@ -30,7 +30,7 @@ from bertwright.tasks.catalogue import KINDS, kind_of
 
 sys.path.append(str(Path(__file__).resolve().parent))
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from lines import Lines
+from lines import Lines, mean_and_sd, shown
 from speedrun.tasks import TASKS, read_held_out, score
 
 WAYS = ("now", "before", "frozen")
@@ -76,6 +76,26 @@ def fit(
     }
 
 
+def table(lines: Lines) -> str:
+    """Return the scores of all cells, with their means, as Markdown."""
+    cells = dict.fromkeys((r["model"], r["task"], r["labels"]) for r in lines.records)
+    rows = ["| model | task | labels | now | before | frozen |", "|---|---|---|---|---|---|"]
+    means: dict[str, list[float]] = {way: [] for way in WAYS}
+    for model, task, labels in cells:
+        found = {
+            way: [r["score"] for r in lines.select(model=model, task=task, labels=labels, way=way)]
+            for way in WAYS
+        }
+        if not all(found.values()):
+            continue
+        for way, scores in found.items():
+            means[way].append(mean_and_sd(scores)[0])
+        shown_cells = " | ".join(shown(found[way], 1) for way in WAYS)
+        rows.append(f"| {model} | {task} | {labels} | {shown_cells} |")
+    mean = " | ".join(f"{mean_and_sd(means[way])[0]:.1f}" for way in WAYS) if rows[2:] else ""
+    return "\n".join([*rows, f"| mean | | | {mean} |"])
+
+
 def main() -> None:
     """Measure what is missing."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -104,7 +124,7 @@ def main() -> None:
                         most = labels or None
                         found = fit(task, most, Path(folder), given.data, way, seed, work)
                         lines.add({**key, **found, "processor": processor()})
-                        print(lines.records[-1], flush=True)
+    print(table(lines))
 
 
 if __name__ == "__main__":
