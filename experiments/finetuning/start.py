@@ -24,6 +24,7 @@ from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
 from bertwright.inference.model import load
 from bertwright.machine import processor
 from bertwright.progress import silent
+from bertwright.recipes.finetune.defaults import epochs_of, fixed_rate
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec, draw, hold_out, read_split
 from bertwright.tasks.catalogue import KINDS, kind_of
@@ -39,6 +40,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "before": {"head_start": "random"},
     "frozen": {"transfer": "features"},
 }
+RULE = {"rate/3": (1 / 3, 1.0), "rate*3": (3.0, 1.0), "epochs/2": (1.0, 0.5)}
+"""Other ways that change the rule of the defaults: the factors of the learning rate and of the
+number of epochs."""
 
 
 def fit(
@@ -60,7 +64,17 @@ def fit(
         drawn = draw([*split.train, *split.dev], labels, seed)
         train, dev = hold_out(drawn, kind, seed)
         spec = replace(spec, split=replace(split, train=train, dev=dev))
-    config = FinetuneConfig(str(model), str(out), seed=seed, baselines=False, **SETTINGS[way])
+    settings = SETTINGS.get(way, {})
+    config = FinetuneConfig(str(model), str(out), seed=seed, baselines=False, **settings)
+    if way in RULE:
+        rate, epochs = RULE[way]
+        encoder = load(model).runner.encoder
+        size = sum(each.numel() for each in encoder.parameters())
+        config = replace(
+            config,
+            learning_rate=rate * fixed_rate(config, encoder.spec, size),
+            epochs=epochs * epochs_of(config, labels or 20_000),
+        )
     found = finetune([spec], config, silent, overwrite=True)
     seconds, tuned = time.monotonic() - began, load(out)
     scored = score(tuned, read_held_out(name, data, tuned, seed), task.metric)
@@ -77,23 +91,21 @@ def fit(
 
 
 def table(lines: Lines) -> str:
-    """Return the scores of all cells, with their means, as Markdown."""
+    """Return the scores of all cells, with the means over the cells that have all `WAYS`."""
+    ways = [way for way in (*WAYS, *RULE) if lines.has(way=way)]
     cells = dict.fromkeys((r["model"], r["task"], r["labels"]) for r in lines.records)
-    rows = ["| model | task | labels | now | before | frozen |", "|---|---|---|---|---|---|"]
-    means: dict[str, list[float]] = {way: [] for way in WAYS}
+    rows = [f"| model | task | labels | {' | '.join(ways)} |", "|---" * (3 + len(ways)) + "|"]
+    means: list[list[float]] = []
     for model, task, labels in cells:
-        found = {
-            way: [r["score"] for r in lines.select(model=model, task=task, labels=labels, way=way)]
-            for way in WAYS
-        }
-        if not all(found.values()):
-            continue
-        for way, scores in found.items():
-            means[way].append(mean_and_sd(scores)[0])
-        shown_cells = " | ".join(shown(found[way], 1) for way in WAYS)
-        rows.append(f"| {model} | {task} | {labels} | {shown_cells} |")
-    mean = " | ".join(f"{mean_and_sd(means[way])[0]:.1f}" for way in WAYS) if rows[2:] else ""
-    return "\n".join([*rows, f"| mean | | | {mean} |"])
+        of_cell = lines.select(model=model, task=task, labels=labels)
+        found = [[r["score"] for r in of_cell if r["way"] == way] for way in ways]
+        cell = " | ".join(shown(scores, 1) for scores in found)
+        rows.append(f"| {model} | {task} | {labels} | {cell} |")
+        if all(found[: len(WAYS)]):
+            means.append([mean_and_sd(scores)[0] for scores in found[: len(WAYS)]])
+    of_ways = [mean_and_sd(scores)[0] for scores in zip(*means, strict=True)]
+    rows.append(f"| mean of {len(means)} cells | | | {' | '.join(f'{m:.1f}' for m in of_ways)} |")
+    return "\n".join(rows)
 
 
 def main() -> None:
@@ -106,7 +118,7 @@ def main() -> None:
         "--tasks", nargs="+", default=["TREC-6", "STS-B", "CoNLL-2003", "AG-News", "MRPC"]
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
+    parser.add_argument("--ways", nargs="+", choices=[*WAYS, *RULE], default=WAYS)
     parser.add_argument("--out", type=Path, default=Path("start.jsonl"))
     given = parser.parse_args()
     lines = Lines(given.out)
