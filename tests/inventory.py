@@ -22,12 +22,11 @@ import os
 import re
 import sys
 import tempfile
-import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -35,9 +34,8 @@ if __name__ == "__main__":
 import bertwright
 from bertwright.cli.app import make_app
 from bertwright.cli.app import run as run_verb
-from bertwright.cli.variants import variant_of
 from bertwright.models.catalogue import MODELS, trainable
-from bertwright.tasks.catalogue import KINDS
+from docs.generator.options import options_of, variants, verbs_below
 from tests.forms import ALIKE, FORMS, LABELS, ROWS, WORDS
 
 Json = Any
@@ -45,56 +43,14 @@ Json = Any
 # Options
 
 
-def verbs_below(app: Any, *above: str) -> Iterator[list[str]]:
-    """Yield every verb, as its words."""
-    if above and app.default_command is not None:
-        yield list(above)
-    for name in app:
-        if not name.startswith("-"):
-            yield from verbs_below(app[name], *above, name)
-
-
-def arguments_of(words: Sequence[str], verb: Sequence[str]) -> dict[str, str]:
-    """Return name -> type and default of the options of a verb, for a command line."""
-    app: Any = make_app(words=words)
-    for name in verb:
-        app = app[name]
-    variant = variant_of(app.default_command)
+def arguments_of(verb: Sequence[str], words: Sequence[str] = ()) -> dict[str, str]:
+    """Return name -> type and default of the options of a verb, for the words after it."""
     found = {}
-    for argument in app.assemble_argument_collection():
-        if not argument.parse or argument.children or argument.name == "*":
-            continue
-        key = argument.name.lstrip("-").replace("-", "_")
-        if not variant.has_option(key):
-            continue
-        default = argument.field_info.default if argument.field_info else inspect.Parameter.empty
-        default = variant.defaults.get(key, default)
-        kind = "" if argument.index is None else " (positional)"
-        value = "" if default is inspect.Parameter.empty else f" = {shown(default)}"
-        names = "/".join(name for name in argument.names if not name.startswith("--empty-"))
-        found[f"{names}{kind}"] = f"{type_of(argument.hint)}{value}"
+    for option in options_of(verb, words):
+        kind = " (positional)" if option.positional else ""
+        value = "" if option.default is None else f" = {option.default}"
+        found["/".join(option.names) + kind] = f"{option.type}{value}"
     return found
-
-
-def type_of(hint: Any) -> str:
-    """Return a type in short: `int | none`, `{cls, mean}`, `float...` for several."""
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated:
-        return type_of(parts[0])
-    if origin is Literal:
-        return "{" + ", ".join(map(str, parts)) + "}"
-    if origin in (typing.Union, types.UnionType):
-        return " | ".join(sorted(map(type_of, parts), key=lambda name: (name == "none", name)))
-    if origin in (tuple, list):
-        return f"{type_of(parts[0])}..."
-    return "none" if hint is type(None) else str(getattr(hint, "__name__", hint)).lower()
-
-
-def shown(default: Any) -> str:
-    """Return a default as the command line has it."""
-    if isinstance(default, tuple | list):
-        return " ".join(map(str, default)) or "none"
-    return "none" if default is None else str(default) or '""'
 
 
 def options() -> Iterator[str]:
@@ -104,24 +60,18 @@ def options() -> Iterator[str]:
     An option that not all of them have with the same type and default is listed with those that
     have it.
     """
-    systems = {system: ["--model", next(iter(MODELS[system].presets))] for system in trainable()}
-    depending = {
-        "pretrain": systems,
-        "finetune": {kind: [kind] for kind in (*KINDS, "multitask")},
-        "compare": {kind: ["--kind", kind] for kind in KINDS},
-    }
     for verb in sorted(verbs_below(make_app())):
-        variants = depending.get(" ".join(verb))
-        if variants is None:
-            for name, rest in sorted(arguments_of(verb, verb).items()):
+        depending = variants().get(" ".join(verb))
+        if depending is None:
+            for name, rest in sorted(arguments_of(verb).items()):
                 yield f"{' '.join(verb)} {name}: {rest}"
             continue
         of_options: dict[str, list[str]] = {}
-        for variant, words in variants.items():
-            for name, rest in arguments_of([*verb, *words], verb).items():
+        for variant, words in depending.items():
+            for name, rest in arguments_of(verb, words).items():
                 of_options.setdefault(f"{name}: {rest}", []).append(variant)
         for line, names_of_variants in sorted(of_options.items()):
-            everywhere = len(names_of_variants) == len(variants)
+            everywhere = len(names_of_variants) == len(depending)
             some = "" if everywhere else f" [{', '.join(names_of_variants)}]"
             yield f"{' '.join(verb)} {line}{some}"
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 from bertwright.cli.app import make_app, run
-from bertwright.cli.variants import variant_of
-from bertwright.models.catalogue import MODELS, trainable
+from docs.generator.repository import pages
+from docs.generator.write import expanded
 from tests.house.source import ROOT
 
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    ROOT / "RELEASING.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
+    *(ROOT / page for page in pages()),
     *sorted((ROOT / "benchmarks").rglob("README.md")),
     *sorted((ROOT / "experiments").rglob("README.md")),
 ]
@@ -75,58 +74,6 @@ def written_commands() -> list[Any]:
 def test_commands_are_understood(words: list[str]) -> None:
     # parse_args reads and converts every option and calls nothing
     make_app(words=words).parse_args(words, exit_on_error=False, print_error=False)
-
-
-def options() -> Iterator[Any]:
-    """Every verb, and `pretrain` once for each system."""
-    systems = [next(iter(MODELS[name].presets)) for name in trainable()]
-    verbs = [words for words in commands_of(make_app(words=[])) if words != ["pretrain"]]
-    for words in [*verbs, *(["pretrain", "--model", name] for name in systems)]:
-        yield pytest.param(words, id=" ".join(words))
-
-
-def commands_of(app: Any, *above: str) -> Iterator[list[str]]:
-    """The commands of an app and of those below it, as words."""
-    below = [name for name in app if not name.startswith("-")]
-    if above and app.default_command is not None:
-        yield list(above)
-    for name in below:
-        yield from commands_of(app[name], *above, name)
-
-
-@pytest.mark.parametrize("words", [*options()])
-def test_each_option_is_on_a_page(words: list[str]) -> None:
-    """Each has its whole name on a page: a system's sizes may be by name on the system's page."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    text = " ".join(page.read_text("utf-8") for page in pages)
-    app: Any = make_app(words=words)
-    for name in words[:1] if words[0] == "pretrain" else words:
-        app = app[name]
-    of_system = ""
-    if words[0] == "pretrain":
-        page = ROOT / "docs" / "systems" / f"{system_of_preset(words[-1])}.md"
-        of_system = page.read_text("utf-8") if page.exists() else ""
-    has_option = variant_of(app.default_command).has_option
-    missing = []
-    for argument in app.assemble_argument_collection():
-        name = next((name for name in argument.names if name.startswith("--")), None)
-        if name is None or argument.index is not None or not argument.show:
-            continue
-        if not has_option(name[2:].replace("-", "_")):
-            continue
-        section, _, last = name[2:].rpartition(".")
-        as_option = rf"--(no-)?{re.escape(name[2:])}\b(?![-.])"
-        as_key = rf"(?<![\w.]){re.escape(name[2:].replace('-', '_'))}\b(?!\.)" if section else "$^"
-        if re.search(f"{as_option}|{as_key}", text):
-            continue
-        if section != "architecture" or not re.search(f"`{last.replace('-', '[-_]')}`", of_system):
-            missing.append(name)
-    assert not missing
-
-
-def system_of_preset(preset: str) -> str:
-    """The system that a preset trains."""
-    return next(name for name, row in MODELS.items() if preset in row.presets)
 
 
 def test_readme_opens_with_two_commands() -> None:
@@ -191,7 +138,7 @@ def test_readme_runs(
             block = block.replace(old, new)
         for words in commands(block):
             if words[0] in ("quickstart", "export"):
-                continue  # test_image.py runs the first; exports need an extra
+                continue  # test_wheel.py runs the first as written; exports need an extra
             if words[0] == "compare":
                 words = [*words, "--dry-run"]  # the whole has tests of its own
             code = run(words)
@@ -213,8 +160,9 @@ def test_links_lead_somewhere() -> None:
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors of a document's headings, as GitHub makes them."""
-    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.M | re.S)
+    """The anchors of a document's headings, as GitHub makes them, with what the site generates."""
+    text = expanded(PurePosixPath(path.name), path.read_text("utf-8"))
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     headings = re.findall(r"^#+ (.+)$", text, re.M)
     kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.strip().replace(" ", "-") for heading in kept}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from tests.inventory import folders_below, keys, names, options, presets, type_of
+from docs.generator.options import type_of
+from tests.inventory import folders_below, keys, names, options, presets
 
 
 def test_options_have_types_choices_and_defaults() -> None:
