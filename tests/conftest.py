@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 LONGEST = (
     "cli/test_pretrain.py",
     "checkpoint/export/test_write.py",
-    "house/test_wheel.py",
+    "serve/test_image.py",
     "benchmarks/test_gpu.py",
     "serve/test_playground.py",
     "contract/test_verbs.py",

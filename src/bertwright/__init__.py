@@ -1,4 +1,4 @@
-"""Train BERT, or what led to it, on your own text; use, evaluate and serve it.
+"""Train, fine-tune and serve language models on your text, from n-grams to BERT.
 
 `import bertwright` is quick: the names below are looked up when they are first used, so torch is
 loaded only when a model is.

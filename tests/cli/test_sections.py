@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertwright.cli.app import make_app
+from bertwright.cli.app import VERBS, make_app
 from bertwright.cli.sections import COMMON
 from bertwright.cli.variants import variant_of
 from bertwright.models.catalogue import MODELS
@@ -93,3 +93,27 @@ def test_keys_that_a_run_does_not_read_are_unknown(ran: Ran, tmp_path: Path) -> 
     file = tmp_path / "config.toml"
     file.write_text('data = "nothing"\nout = "o"\nmodel = "ngram"\nbatch.tokens = 512\n')
     assert "batch.tokens" in ran("pretrain", "--config", file, code=2).err
+
+
+SECTIONS = ["Data", "Train", "Use", "Look", "Serve"]
+
+
+def test_the_list_of_verbs_is_in_sections_and_short(ran: Ran) -> None:
+    lines = ran("--help").out.splitlines()
+    titles = [line for line in lines if line in SECTIONS]
+    assert titles == SECTIONS
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert sorted(listed) == sorted({verb.split()[0] for verb in VERBS})
+    assert lines[lines.index("Use") + 1].split()[0] == "predict"
+    assert lines[lines.index("Serve") + 1].split()[0] == "serve"
+    assert max(map(len, lines)) <= 80
+
+
+def test_arguments_have_one_name(ran: Ran) -> None:
+    out = ran("convert", "--help").out
+    arguments = out[out.index("─ Arguments ─") : out.index("─ Parameters ─")]
+    assert_names(arguments, "SRC", "DST")
+    assert not re.search("--(SRC|DST)", out)
+    first, second = ran("next-sentence", "--help").out.split("─ Parameters ─")
+    assert_names(first, "FIRST", "SECOND")
+    assert_names(second, "--model")

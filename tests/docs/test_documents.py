@@ -18,6 +18,7 @@ from tests.house.source import ROOT
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "RELEASING.md",
     *(ROOT / page for page in pages()),
     *sorted((ROOT / "benchmarks").rglob("README.md")),
     *sorted((ROOT / "experiments").rglob("README.md")),
@@ -138,7 +139,7 @@ def test_readme_runs(
             block = block.replace(old, new)
         for words in commands(block):
             if words[0] in ("quickstart", "export"):
-                continue  # test_wheel.py runs the first as written; exports need an extra
+                continue  # test_image.py runs the first; exports need an extra
             if words[0] == "compare":
                 words = [*words, "--dry-run"]  # the whole has tests of its own
             code = run(words)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -80,39 +76,6 @@ def test_bodies_and_replies_fit_into_the_memory() -> None:
     assert bodies + REPLIES + SWAPPED <= limit
 
 
-@contextmanager
-def answering(status: int) -> Iterator[str]:
-    """A server that says so of /readyz; gives its port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status if self.path == "/readyz" else 404)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        yield str(server.server_address[1])
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
-def test_the_health_check_asks_the_server_and_no_proxy(status: int, healthy: bool) -> None:
-    match = re.search(r"^HEALTHCHECK .*CMD (\[.*\])$", IMAGE, re.M)
-    assert match
-    program, *words = json.loads(match[1])
-    assert program == "python"
-    with answering(status) as port:
-        variables = {"BERTWRIGHT_PORT": port, "http_proxy": "http://127.0.0.1:9"}
-        known = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
-        done = subprocess.run([sys.executable, *words], env={**known, **variables}, check=False)
-    assert (done.returncode == 0) == healthy
-
-
 def test_variables_of_a_service_named_bertwright_do_not_count() -> None:
     assert "enableServiceLinks: false" in MANIFEST
     assert '{name: BERTWRIGHT_PORT, value: "8080"}' in MANIFEST
@@ -149,14 +112,3 @@ def test_a_command_that_cannot_be_run_is_not_tried_again(tmp_path: Path) -> None
         done = subprocess.run(["/usr/bin/env", command], stderr=subprocess.PIPE, check=False)
         assert done.returncode in not_tried_again(), done.stderr
     assert 203 in not_tried_again()  # systemd's own, for the whole path of a command
-
-
-def test_the_image_is_built_from_what_is_not_ignored() -> None:
-    ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
-    copied = {
-        name for names in re.findall(r"^COPY (.*) \S+$", IMAGE, re.M) for name in names.split()
-    }
-    assert "*" in ignored
-    assert {name[1:] for name in ignored if name.startswith("!")} == {
-        name.removeprefix("./") for name in copied
-    }

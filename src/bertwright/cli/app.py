@@ -6,7 +6,7 @@ How to add a verb
    `bertwright.config.*`, `bertwright.errors`, `bertwright.console` and `bertwright.cli.*` only;
    import torch, numpy and everything heavy inside the function, so that `--help` and errors of
    usage take no time.
-2. Add a line for it to `_VERBS` below, and examples to `cli/examples.py`.
+2. Add a line for it to a section of `_SECTIONS` below, and examples to `cli/examples.py`.
 
 A verb has a few options of its own, which its docstring explains (`cli/fill.py`), or takes a whole
 configuration (`cli/serve.py`): every key of the dataclass is an option, the key's docstring is its
@@ -36,16 +36,14 @@ from bertwright.cli.examples import epilogue
 from bertwright.cli.output import complain
 from bertwright.cli.reading import complete, read
 from bertwright.cli.rewriting import with_options, with_value
-from bertwright.cli.sections import options_of
+from bertwright.cli.sections import options_of, verb_section
 from bertwright.cli.variants import variant_of
 from bertwright.console import say
 from bertwright.errors import BertwrightError, DataError
 from bertwright.process_settings import bound_threads
 from bertwright.version import __version__
 
-_VERBS = {
-    "quickstart": ("quickstart:quickstart", "A small BERT and its page, of this computer's text."),
-    "compare": ("compare:verb_for", "Compare systems, n-grams to BERT, on your text and labels."),
+_DATA = {
     "tokenizer train": ("tokenizer:train", "Train a vocabulary on a corpus."),
     "tokenizer inspect": ("tokenizer:inspect", "Show how a text is split into tokens, and why."),
     "tokenizer extend": ("tokenizer:extend", "Add words of a corpus to a model's vocabulary."),
@@ -53,41 +51,56 @@ _VERBS = {
     "data check": ("data:check", "Check shards: what is wrong and what to do."),
     "data stories": ("stories:generate", "Write stories with questions, for memory networks."),
     "data trees": ("parse:trees", "Turn a treebank into shards, to train a parser on."),
+    "mine": ("mine:mine", "Find hard negatives, to train vectors on."),
+}
+_TRAIN = {
+    "quickstart": ("quickstart:quickstart", "A small BERT and its page, of this computer's text."),
+    "compare": ("compare:verb_for", "Compare systems, n-grams to BERT, on your text and labels."),
     "pretrain": ("pretrain:verb_for", "Pre-train a model on shards."),
     "finetune": ("finetune:verb_for", "Fine-tune a model on labelled files: one task or several."),
+    "glue": ("glue:glue", "Fine-tune on the tasks of GLUE and print the table."),
+}
+_USE = {
+    "predict": ("predict:predict", "Predict with a fine-tuned model: one JSON line per input."),
+    "embed": ("embed:embed", "Turn texts into vectors."),
+    "whiten": ("whiten:whiten", "Fit a whitening of vectors, for embed to apply."),
+    "similar": ("similar:similar", "Find the texts nearest to a query."),
+    "fill": ("fill:fill", "Predict the [MASK] tokens of a text."),
+    "next-sentence": ("next_sentence:next_sentence", "Predict whether one text follows another."),
+    "generate": ("generate:generate", "Continue prompts with a language model."),
+    "translate": ("translate:translate", "Translate texts with a translation model; BLEU."),
+    "answer": ("stories:answer", "Answer questions about stories by a memory network."),
+    "parse": ("parse:parse", "Parse sentences into constituency trees."),
+}
+_LOOK = {
+    "report": ("report:report", "Write the HTML page of a run: curves and metrics."),
     "evaluate": ("evaluate:evaluate", "Evaluate a fine-tuned model on labelled data."),
     "evaluate-vectors": ("evaluate_vectors:evaluate_vectors", "Evaluate vectors on text pairs."),
     "evaluate-search": ("evaluate_search:evaluate_search", "Evaluate vectors by retrieval."),
-    "predict": ("predict:predict", "Predict with a fine-tuned model: one JSON line per input."),
-    "glue": ("glue:glue", "Fine-tune on the tasks of GLUE and print the table."),
-    "report": ("report:report", "Write the HTML page of a run: curves and metrics."),
     "perplexity": ("perplexity:perplexity", "Score text by language models, alone or mixed."),
-    "fill": ("fill:fill", "Predict the [MASK] tokens of a text."),
-    "generate": ("generate:generate", "Continue prompts with a language model."),
-    "translate": ("translate:translate", "Translate texts with a translation model; BLEU."),
-    "next-sentence": ("next_sentence:next_sentence", "Predict whether one text follows another."),
-    "answer": ("stories:answer", "Answer questions about stories by a memory network."),
-    "parse": ("parse:parse", "Parse sentences into constituency trees."),
     "attention": ("attention:attention", "Show what attends to what, in a text or over a corpus."),
-    "embed": ("embed:embed", "Turn texts into vectors."),
-    "whiten": ("whiten:whiten", "Fit a whitening of vectors, for embed to apply."),
-    "plot": ("plot:plot", "Draw texts on a page, near each other where their vectors are."),
-    "similar": ("similar:similar", "Find the texts nearest to a query."),
-    "mine": ("mine:mine", "Find hard negatives, to train vectors on."),
+    "senses": ("senses:senses", "Show how a model separates the senses of a word."),
+    "plot": ("plot:plot", "Draw texts on a page, similar ones near each other."),
     "words nearest": ("words:nearest", "Show the words nearest to a word."),
     "words analogy": ("words:analogy", "Show the words that complete an analogy."),
     "words evaluate": ("words:evaluate", "Evaluate word vectors by similarities and analogies."),
-    "senses": ("senses:senses", "Show how a model separates the senses of a word."),
+    "inspect": ("inspect:inspect", "Show what a model's folder contains."),
+    "info": ("info:info", "Show versions, hardware and installed extras."),
+}
+_SERVE = {
+    "serve": ("serve:serve", "Serve models over HTTP: vectors, and every task head."),
     "export onnx": ("export:onnx", "Export a model to ONNX Runtime."),
     "export openvino": ("export:openvino", "Export a model to OpenVINO."),
     "convert": ("convert:convert", "Convert a model: Hugging Face, TensorFlow, word vectors, ..."),
-    "inspect": ("inspect:inspect", "Show what a model's folder contains."),
-    "serve": ("serve:serve", "Serve models over HTTP: vectors, and every task head."),
-    "info": ("info:info", "Show versions, hardware and installed extras."),
 }
-"""Command -> (file and function in `cli`, one line of help)."""
+_SECTIONS = {"Data": _DATA, "Train": _TRAIN, "Use": _USE, "Look": _LOOK, "Serve": _SERVE}
+"""Title in the list of verbs -> command -> (file and function in `cli`, one line of help)."""
 
-VERBS = {verb: (f"bertwright.cli.{target}", line) for verb, (target, line) in _VERBS.items()}
+VERBS = {
+    verb: (f"bertwright.cli.{target}", line)
+    for verbs in _SECTIONS.values()
+    for verb, (target, line) in verbs.items()
+}
 """Command -> (import path, one line of help). These are cyclopts' own form of a command that is
 imported when it is called, so that `--help` waits for no verb; a test resolves each of them."""
 
@@ -103,6 +116,10 @@ EPILOGUE = (
     "Exit codes: 0 ok, 1 failed run, 2 usage or configuration, 3 missing extra, 4 bad data, "
     "5 integrity, 130 or 143 interrupted."
 )
+OPTIONS = (
+    "bertwright itself also takes --version, and --install-completion (for bash, zsh or fish)."
+)
+"""What the epilogue of the list of verbs says of the options that it hides."""
 
 
 def make_app(
@@ -116,8 +133,8 @@ def make_app(
     """
     app = App(
         name="bertwright",
-        help="Train BERT, or what led to it, on your own text; use, evaluate and serve it.",
-        help_epilogue=EPILOGUE,
+        help="Train, fine-tune and serve language models on your text, from n-grams to BERT.",
+        help_epilogue=f"{EPILOGUE} {OPTIONS}",
         version=lambda: f"bertwright {__version__}",
         version_flags=["--version"],
         help_format="plaintext",  # "[MASK]" and "*" are words here, not markup
@@ -125,11 +142,14 @@ def make_app(
         config=complete,
         suppress_keyboard_interrupt=False,
     )
+    titled = {title: verb_section(title, index) for index, title in enumerate(_SECTIONS)}
+    sections = {verb: titled[title] for title, verbs in _SECTIONS.items() for verb in verbs}
     groups: dict[str, App] = {}
     for index, (command, (target, line)) in enumerate(verbs.items()):
         group, _, name = command.rpartition(" ")
         if group and group not in groups:
-            groups[group] = App(name=group, help=GROUPS.get(group, ""), sort_key=index)
+            text = GROUPS.get(group, "")
+            groups[group] = App(name=group, help=text, sort_key=index, group=sections.get(command))
             app.command(groups[group])
         verb: Any = target
         module, _, function = target.partition(":")
@@ -143,12 +163,14 @@ def make_app(
             help=line,
             sort_key=index,
             help_epilogue=after,
+            group=None if group else sections.get(command),
             group_parameters=options_of(command, everything, variant),
         )
     app.register_install_completion_command(
         help="Complete words of the command line in this shell: bash, zsh or fish (--shell).",
-        sort_key=len(verbs),
     )
+    for option in ("--help", "--version", "--install-completion"):
+        app[option].show = False  # `OPTIONS` lists them
     return app
 
 
