@@ -65,9 +65,9 @@ def variables() -> dict[str, str]:
 
 
 def command_of(service: str) -> list[str]:
-    """Return the words that a service runs, `bertwright` first."""
-    (entrypoint,) = arguments("ENTRYPOINT")
-    return [*json.loads(entrypoint), *COMPOSE["services"][service]["command"]]
+    """Return the words that a service runs, `bertwright` first; without a command, the image's."""
+    entrypoint, usual = (json.loads(arguments(name)[0]) for name in ("ENTRYPOINT", "CMD"))
+    return [*entrypoint, *COMPOSE["services"][service].get("command", usual)]
 
 
 def health_check() -> list[str]:
