@@ -20,6 +20,7 @@ DOCUMENTS = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "RELEASING.md",
     *(ROOT / page for page in pages()),
+    ROOT / "examples" / "road" / "README.md",
     *sorted((ROOT / "benchmarks").rglob("README.md")),
     *sorted((ROOT / "experiments").rglob("README.md")),
 ]
