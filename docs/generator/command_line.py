@@ -107,6 +107,8 @@ def _directive(entry: Entry) -> list[str]:
     kind = "" if kind == "bool" or option.positional else f" <{kind}>"
     names = ", ".join(f"{name}{kind}" for name in shown_names(option))
     facts = f"Default: {entry.default}." if entry.default != "required" else "Required."
+    if option.positional and option.type.startswith("{"):
+        facts += f" One of: {option.type.strip('{}')}."
     if entry.only:
         facts += f" Only for: {', '.join(entry.only)}."
     if option.type == "bool" and entry.defaults.keys() == {"False"}:

@@ -35,7 +35,7 @@ def page() -> str:
             for status, reply in route["responses"].items():
                 schema = _schema(reply)
                 if status.startswith("2") and schema:
-                    lines += ["**Reply**", "", *keys_of(whole, schema), ""]
+                    lines += ["**Reply**", "", *keys_of(whole, schema, reply=True), ""]
     return "\n".join(lines)
 
 
@@ -45,8 +45,11 @@ def _schema(content: Json) -> Json:
     return found
 
 
-def keys_of(whole: Json, schema: Json) -> list[str]:
-    """Return the table of the keys of an object, or a line for a body that has none."""
+def keys_of(whole: Json, schema: Json, reply: bool = False) -> list[str]:
+    """Return the table of the keys of an object, or a line for a body that has none.
+
+    Keys of a reply have no defaults and, as their names say what they are, no meanings.
+    """
     objects = [each for each in _parts(whole, schema) if "properties" in each]
     if not objects:
         return [f"`{type_of(whole, schema)}`"]
@@ -58,6 +61,8 @@ def keys_of(whole: Json, schema: Json) -> list[str]:
                 default = "required"
             meaning = of.get("description", "")
             rows.append((f"`{name}`", f"`{type_of(whole, of)}`", default, meaning))
+    if reply:
+        return table(KEY_COLUMNS[:2], [row[:2] for row in rows])
     return table(KEY_COLUMNS, rows)
 
 
