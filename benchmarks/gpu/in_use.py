@@ -35,7 +35,7 @@ from bertwright.labelled.examples import TextExample
 from bertwright.models.bert.config import PRESETS
 from bertwright.models.gpt.config import Gpt2Config
 from bertwright.nn.products import has_bfloat16
-from bertwright.recipes.finetune.run import new_learner
+from bertwright.recipes.finetune.seeds import new_learner
 from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import TaskHardware, train_seed
 from bertwright.tasks.task_data import TaskData
@@ -202,7 +202,7 @@ def _task(device: Device) -> TaskSetup:
     train, dev = _examples(64 if device.smoke else 3200), _examples(32)
     files = TaskFilesConfig(train="made up", dev="made up")
     of_train, of_dev = (TaskData("task", task, tokenizer(), each) for each in (train, dev))
-    return TaskSetup("task", task, files, task.options, of_train, of_dev, None, {}, [])
+    return TaskSetup("task", task, files, task.options, of_train, of_dev, (), None, {}, [])
 
 
 def finetuning(device: Device, folder: Path) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def finetuning(device: Device, folder: Path) -> dict[str, Any]:
     )
     ranks = Ranks(0, 1, device.device)
     hardware = TaskHardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
-    learner = new_learner(open_model(made), config, [setup], 1)
+    learner, _ = new_learner(open_model(made), config, [setup], 1)
     seed_run = train_seed(config, [setup], learner, 1, hardware, None)
     return {"examples": len(setup.train.examples), "ours": seed_run.examples_per_second}
 

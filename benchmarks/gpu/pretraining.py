@@ -30,7 +30,7 @@ from bertwright.models.catalogue import make_run
 from bertwright.models.load import system_of
 from bertwright.progress import silent
 from bertwright.recipes import pretrain
-from bertwright.recipes.finetune.run import new_learner
+from bertwright.recipes.finetune.seeds import new_learner
 from bertwright.recipes.finetune.setup import TaskSpec, set_up
 from bertwright.recipes.finetune.training import TaskHardware, train_seed
 from bertwright.tasks.texts.options import ClassificationOptions
@@ -204,9 +204,8 @@ def finetuning(device: Device, model: Path, sst2: Path) -> dict[str, Any]:
     setup = set_up(task, config, tokenizer, learner.encoder.spec, silent)
     ranks = Ranks(0, 1, device.device)
     hardware = TaskHardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
-    found = train_seed(
-        config, [setup], new_learner(open_model(model), config, [setup], 1), 1, hardware, None
-    )
+    learner, _ = new_learner(open_model(model), config, [setup], 1)
+    found = train_seed(config, [setup], learner, 1, hardware, None)
     (evaluation,) = found.evaluations.values()
     return {
         "examples": len(setup.train.examples),

@@ -66,7 +66,14 @@ def test_a_folder_of_transformers(name: str, tmp_path: Path) -> None:
     rows = [{"text": text, "label": str(n % 2)} for n, text in enumerate(TEXTS * 4)]
     run = tmp_path / "run"
     bertwright.finetune(
-        "classification", model=folder, train=rows, dev=rows, out=run, epochs=1, progress=False
+        "classification",
+        model=folder,
+        train=rows,
+        dev=rows,
+        out=run,
+        epochs=1,
+        pooling="pooler",
+        progress=False,
     )
     (found,) = load(run).predict([TEXTS[0]])
     again = transformers.AutoModelForSequenceClassification.from_pretrained(run / "model")

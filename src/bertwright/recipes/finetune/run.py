@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bertwright.atomic import disk_errors, refuse_source
 from bertwright.checkpoint import checkpoint
@@ -21,7 +21,7 @@ from bertwright.checkpoint.opened import Opened, open_model
 from bertwright.checkpoint.spelling import spell_unknown_words
 from bertwright.config.finetune import FinetuneConfig, rates_of
 from bertwright.errors import ConfigError, Interrupted
-from bertwright.nn.objective import Learner
+from bertwright.nn.objective import Learner, Objective
 from bertwright.process_settings import keep_few_kernels, keep_freed_memory
 from bertwright.progress import OnProgress, silent
 from bertwright.recipes import run_folder
@@ -105,6 +105,10 @@ def finetune(
         tokenizer = spell_unknown_words(opened.tokenizer, encoder)
         trained = opened.max_length
         config = replace(config, transfer=transfer_of(config, spec, tasks))
+        if config.pooling == "pooler" and not hasattr(opened.config, "pooler"):
+            raise ConfigError(
+                f"pooling is pooler, but {config.model} can have none; expected another, as mean"
+            )
         parameters = sum(each.numel() for each in encoder.parameters())
         fitted = is_fitted(config, tasks)
         makes_vectors = any(kind_of(task.kind).vectors for task in tasks)
@@ -158,7 +162,9 @@ def finetune(
             setup.task_name
             for setup in setups
             if setup.task_name in new
-            and starts_fitted(config, setup.task, learner.objectives[setup.task_name])
+            and starts_fitted(
+                config, setup.task, cast("Objective[Any]", learner.objectives[setup.task_name])
+            )
         ]
         if seconds is not None:
             seeds.seconds = max(0.0, FOR_TRAINING * seconds - (time.monotonic() - began))

@@ -434,10 +434,10 @@ def _task(
     head = HeadConfig(dropout=config.dropout, hidden_size=config.hidden_size)
     network, pooling = config.network, config.pooling
     if pooling == "pooler":
-        if not encoder.pooled or config.transfer == "features" or kind.vectors:
+        if config.transfer == "features" or kind.vectors:
             raise ConfigError(
-                "pooling is pooler, which is for fine-tuning a model that has one; expected "
-                "another, as mean"
+                "pooling is pooler, which is trained for a task; frozen features and vectors of "
+                "texts are pooled otherwise, as by mean"
             )
     elif config.transfer == "features" or network != "linear" or pooling is not None:
         layers = config.layers or "last"
