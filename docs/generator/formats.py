@@ -7,6 +7,7 @@ from typing import get_args
 
 from bertwright import errors
 from bertwright.checkpoint.formats.catalogue import FILES, FOLDERS
+from bertwright.checkpoint.formats.format import FileFormat, FolderFormat
 from bertwright.config.task import Form
 from bertwright.errors import BertwrightError
 from bertwright.rows.compressed import COMPRESSED_SUFFIXES
@@ -52,7 +53,8 @@ def labelled_files() -> str:
 def models() -> str:
     """Return the table of the formats in which models are stored."""
     rows = []
-    for each in (*FOLDERS, *FILES):
+    formats: list[FolderFormat | FileFormat] = [*FOLDERS, *FILES]
+    for each in formats:
         meaning = (inspect.getdoc(type(each)) or "").replace("\n", " ")
         use = "loaded as it is" if each in FOLDERS else "read and written by `convert`"
         rows.append((f"`{each.name}`", meaning, use))

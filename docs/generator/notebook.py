@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,18 @@ def markdown(path: Path) -> str:
 
 
 def _output(output: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an output: a picture, or else text."""
-    data = output.get("data", {})
-    if "image/png" in data:
-        picture = "".join("".join(data["image/png"]).split())
-        yield f"![output](data:image/png;base64,{picture})"
-        return
-    text = output.get("text") or data.get("text/plain") or output.get("traceback") or ""
-    yield from _fence("text", "".join(text).rstrip("\n"))
+    """Yield an output: Markdown or a picture, or else text."""
+    data = {kind: "".join(value) for kind, value in output.get("data", {}).items()}
+    if "text/markdown" in data:
+        yield data["text/markdown"]
+    elif "image/svg+xml" in data:
+        # an empty line would end the HTML
+        yield re.sub(r"\n\s*\n", "\n", f"<div>\n{data['image/svg+xml'].strip()}\n</div>")
+    elif "image/png" in data:
+        yield f"![output](data:image/png;base64,{''.join(data['image/png'].split())})"
+    else:
+        text = output.get("text") or data.get("text/plain") or output.get("traceback") or ""
+        yield from _fence("text", "".join(text).rstrip("\n"))
 
 
 def _fence(language: str, text: str) -> Iterator[str]:

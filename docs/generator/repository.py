@@ -73,10 +73,13 @@ def text_of(
     file = ROOT / path
     if path.parts[0] == DOCS:
         return with_links(file.read_text("utf-8"), path.parent, page, target)
-    if path.suffix in (".md", NOTEBOOK):
-        text = file.read_text("utf-8") if path.suffix == ".md" else notebook.markdown(file)
-        text, linked = with_links(text, path.parent, page, target)
+    if path.suffix == ".md":
+        text, linked = with_links(file.read_text("utf-8"), path.parent, page, target)
         return f"---\norphan: true\n---\n\n{text}", linked
+    if path.suffix == NOTEBOOK:
+        text, linked = with_links(notebook.markdown(file), path.parent, page, target)
+        extensions = "myst:\n  enable_extensions: [deflist, dollarmath]\n"
+        return f"---\norphan: true\n{extensions}---\n\n{text}", linked
     head = f"---\norphan: true\nnosearch: true\n---\n\n# {path}\n\n"
     if not file.is_dir():
         return f"{head}`````{LANGUAGES[path.suffix]}\n{file.read_text('utf-8')}`````\n", set()

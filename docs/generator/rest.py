@@ -79,7 +79,7 @@ def _parts(whole: Json, schema: Json) -> Iterator[Json]:
 
 def type_of(whole: Json, schema: Json) -> str:
     """Return the type of a value in short: `string | string[]`, `{float32, int8}`."""
-    found = []
+    found: list[str] = []
     for part in _parts(whole, schema):
         choices = part.get("enum") or [part[key] for key in ("const",) if key in part]
         if choices:

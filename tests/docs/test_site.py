@@ -58,6 +58,8 @@ def test_a_notebook_is_a_page_with_its_outputs(tmp_path: Path) -> None:
     outputs = [
         {"output_type": "stream", "text": ["two\n", "lines\n"]},
         {"output_type": "display_data", "data": {"image/png": "aWs=\n", "text/plain": "Figure"}},
+        {"output_type": "execute_result", "data": {"image/svg+xml": ["<svg>\n", "\n", "</svg>"]}},
+        {"output_type": "execute_result", "data": {"text/markdown": ["**it**"], "text/plain": "x"}},
     ]
     cells = [
         {"cell_type": "markdown", "source": ["# Title\n", "text"]},
@@ -70,6 +72,8 @@ def test_a_notebook_is_a_page_with_its_outputs(tmp_path: Path) -> None:
     assert "`````text\ntwo\nlines\n`````" in text
     assert "](data:image/png;base64,aWs=)" in text
     assert "Figure" not in text
+    assert "\n<div>\n<svg>\n</svg>\n</div>\n" in text
+    assert "\n**it**\n" in text
 
 
 def test_every_page_is_in_the_contents() -> None:
