@@ -159,7 +159,11 @@ def matrices(
 
 
 def _picture(title: str, width: float, height: float, parts: Sequence[str]) -> Picture:
-    """Return a picture on a white ground, which can be read in a dark notebook too."""
+    """Return a picture on a white ground, which can be read in a dark notebook too.
+
+    It is at least as wide as its title.
+    """
+    width = max(width, 20 + 7.4 * len(title))
     inside = "".join(
         (
             f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
