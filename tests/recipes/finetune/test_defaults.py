@@ -221,6 +221,7 @@ def learned(
 def test_several_rates_train_the_first_seed_whole(model: Path, tmp_path: Path) -> None:
     out, named = tmp_path / "run", "1e-9,3e-3,1e-8"
     changes = {"learning_rate": named, "seeds": 2, "epochs": 6.0, "batch_size": 16}
+    changes["head_start"] = "random"  # otherwise all rates may keep the same fitted layer
     results, _ = learned(model, out, tmp_path, **changes)
     assert results["settings"]["learning_rate"] == 3e-3
     assert [trial["learning_rate"] for trial in results["learning_rates"]] == [1e-9, 3e-3, 1e-8]
@@ -281,7 +282,8 @@ def test_trials_of_other_data_or_settings_are_not_taken_over(tmp_path: Path) -> 
 def test_trials_that_ended_before_a_kill_are_not_run_again(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, count, named = tmp_path / "run", 0, {"learning_rate": "1e-3,3e-3,1e-2", "epochs": 1.0}
+    out, count, named = tmp_path / "run", 0, {"learning_rate": "1e-9,1e-8,3e-3", "epochs": 6.0}
+    named["head_start"] = "random"
     train = seeds.train_seed
 
     def two_trials(*given: Any, **more: Any) -> Any:
@@ -295,7 +297,7 @@ def test_trials_that_ended_before_a_kill_are_not_run_again(
     with pytest.raises(Interrupted, match="--overwrite"):
         learned(model, out, tmp_path, **named)
     results, said = learned(model, out, tmp_path, **named)
-    assert 4 <= count <= 5  # a rate that was tried before trains again if it is chosen
+    assert count == 4
     assert sum("before" in line for line in said if line.startswith("learning rate ")) == 2
     assert len(results["learning_rates"]) == 3
     before = count

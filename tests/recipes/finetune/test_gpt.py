@@ -125,7 +125,8 @@ def test_every_kind_learns(kind: str, gpt: Path, tmp_path: Path) -> None:
     record = next(each for each in read_records(out / "metrics.jsonl") if "next_token.loss" in each)
     assert record["next_token.loss"] > 0
     head = json.loads((out / "model" / "task.json").read_text())["tasks"]["task"]["head"]
-    assert (head["pooling"], head["layers"]) == ("last", None)
+    read = ("mean", "last") if kind == "classification" else ("last", None)
+    assert (head["pooling"], head["layers"]) == read
     model = load(out)
     assert set(model.heads) == {"next_token", "task"}
 

@@ -111,7 +111,8 @@ def choose_reading(
     losses = []
     for learner, setup in candidates:
         learner.to(hardware.device).eval()
-        fit = fit_head(setup, read_vectors(learner, setup, hardware, seed, most=MOST_TO_CHOOSE), seed)
+        data = read_vectors(learner, setup, hardware, seed, most=MOST_TO_CHOOSE)
+        fit = fit_head(setup, data, seed)
         losses.append(np.inf if fit.choice.loss is None else fit.choice.loss)
     return candidates[int(np.argmin(losses))][1]
 

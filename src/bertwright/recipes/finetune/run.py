@@ -137,7 +137,7 @@ def finetune(
         config = replace(config, epochs=epochs, precision=precision)
         # Raise an error for settings that do not fit the model before anything is written.
         Stepping(learner, config, rate, epochs, 1)
-        rates: tuple[float, ...] = ()
+        trials = None
         if fitted:  # without steps
             if unused := without_effect(config):
                 say(
@@ -147,7 +147,10 @@ def finetune(
             config = replace(config, epochs=None, learning_rate=None)
         else:
             config = replace(config, learning_rate=rate)
-            rates = named if len(named) > 1 else ()
+        if len(named) > 1:
+            key = key_of(opened.folder, requested, setups)
+            tried = read_tried(run, key) if ranks.world_size == 1 else {}
+            trials = Trials(named, run, key, tried, config.seed, ranks.is_first)
         if ranks.is_first:
             environment = run_folder.environment(hardware)
             environment[TRAINING_FILES] = training_files(tasks)
@@ -168,10 +171,7 @@ def finetune(
         ]
         if seconds is not None:
             seeds.seconds = max(0.0, FOR_TRAINING * seconds - (time.monotonic() - began))
-        if rates:
-            key = key_of(opened.folder, requested, setups)
-            tried = read_tried(run, key) if ranks.world_size == 1 else {}
-            seeds.rates = Trials(rates, run, key, tried, config.seed, ranks.is_first)
+        seeds.rates = trials
         runs, diverged, interrupted = seeds.train()
         config = seeds.config
         if not runs:
