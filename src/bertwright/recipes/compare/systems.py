@@ -274,7 +274,7 @@ _ALL = (
         "wordpieces",
         "It hides some of the tokens and predicts those, so that every layer sees both sides of a "
         "token.",
-        "../pretraining.md",
+        "bert.md",
         {
             "instances": {"objectives": "mlm", "sequence_length": 64, "short_probability": 0.0},
             "masking": {"probability": 0.25},
