@@ -20,19 +20,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bertwright.config.finetune import FinetuneConfig, TaskFilesConfig
+from bertwright.config.finetune import FinetuneConfig
 from bertwright.inference.model import load
 from bertwright.machine import processor
 from bertwright.progress import silent
 from bertwright.recipes.finetune.defaults import epochs_of, fixed_rate
 from bertwright.recipes.finetune.run import finetune
-from bertwright.recipes.finetune.setup import TaskSpec, draw, hold_out, read_split
-from bertwright.tasks.catalogue import KINDS, kind_of
+from bertwright.recipes.finetune.setup import draw, hold_out, read_split
+from bertwright.tasks.catalogue import kind_of
 
 sys.path.append(str(Path(__file__).resolve().parent))
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from lines import Lines, mean_and_sd, shown
-from speedrun.tasks import TASKS, read_held_out, score
+from speedrun.tasks import TASKS, read_held_out, score, task_spec
 
 WAYS = ("now", "before", "frozen")
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -50,17 +50,9 @@ def fit(
 ) -> dict[str, Any]:
     """Fine-tune a model on a task, and return its score in percent."""
     task, began = TASKS[name], time.monotonic()
-    files = TaskFilesConfig(
-        str(data / task.train),
-        text=task.text,
-        label=task.label,
-        metric=task.metric,
-        bad_rows="skip",
-    )
-    kind, options = kind_of(task.kind), KINDS[task.kind].options()
-    spec = TaskSpec(name.replace(".", "-"), task.kind, files, options, most_train=labels)
+    kind, spec = kind_of(task.kind), task_spec(name, data, labels)
     if way == "before":
-        split = read_split(kind, files, options, seed, silent)
+        split = read_split(kind, spec.files, spec.options, seed, silent)
         drawn = draw([*split.train, *split.dev], labels, seed)
         train, dev = hold_out(drawn, kind, seed)
         spec = replace(spec, split=replace(split, train=train, dev=dev))

@@ -94,6 +94,20 @@ def architecture(run: Path) -> str:
     return digest([sizes, opened.tokenizer.fingerprint, opened.max_length])[:12]
 
 
+def task_spec(name: str, data: Path, labels: int | None) -> TaskSpec:
+    """Return a task with at most `labels` examples to learn from, and no dev file."""
+    task = TASKS[name]
+    files = TaskFilesConfig(
+        str(data / task.train),
+        text=task.text,
+        label=task.label,
+        metric=task.metric,
+        bad_rows="skip",
+    )
+    options = KINDS[task.kind].options()
+    return TaskSpec(name.replace(".", "-"), task.kind, files, options, most_train=labels)
+
+
 def fit(
     name: str,
     data: Path,
@@ -111,15 +125,7 @@ def fit(
             then the baselines are computed.
     """
     task, began = TASKS[name], time.monotonic()
-    files = TaskFilesConfig(
-        str(data / task.train),
-        text=task.text,
-        label=task.label,
-        metric=task.metric,
-        bad_rows="skip",
-    )
-    options = KINDS[task.kind].options()
-    spec = TaskSpec(name.replace(".", "-"), task.kind, files, options, most_train=labels)
+    spec = task_spec(name, data, labels)
     config = FinetuneConfig(
         str(model), str(out), seed=seed, random_start=random_start, baselines=False
     )
