@@ -91,6 +91,9 @@ def test_few_labels_without_dev_are_cross_validated(kind: str, model: Path, tmp_
     if kind == "regression":  # the mean of the other folds is not that of all
         assert results["baselines"]["mean"]["pearson"] < 0
     assert len(bertwright.load(tmp_path / "run").predict(["a b c"])) == 1
+    if kind == "classification":  # all examples were trained on, not nine tenths
+        again = bertwright.evaluate(tmp_path / "run", str(train), progress=False)
+        assert any("60 of 60 rows" in warning for warning in again.warnings)
 
 
 def test_cross_validation_tells_of_unseen_texts(model: Path, tmp_path: Path) -> None:
@@ -118,6 +121,8 @@ def test_cross_validation_chooses_between_the_fitted_layer_and_training(
     results, _ = learn(model, tmp_path / "run", "classification", train, None, **HARMFUL)
     assert results["seeds"][0]["best_epoch"] == 0
     assert results["metrics"]["accuracy"] == pytest.approx(known)
+    last, _ = learn(model, tmp_path / "last", "classification", train, None, keep="last", **HARMFUL)
+    assert last["seeds"][0]["best_epoch"] == HARMFUL["epochs"]
     trained, _ = learn(model, tmp_path / "long", "classification", train, None, epochs=20.0)
     assert trained["metrics"]["accuracy"] >= known
 

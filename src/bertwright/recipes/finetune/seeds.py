@@ -288,7 +288,7 @@ class Seeds:
             return self._train_once(config, self.setups, log, seconds)
         (setup,) = self.setups
         part = None if seconds is None else seconds / (len(setup.folds) + 1)
-        to_choose = replace(config, evaluations_per_epoch=ONCE, patience=None, keep="best")
+        to_choose = replace(config, evaluations_per_epoch=ONCE, patience=None)
 
         def evaluate(fold: TaskSetup) -> list[SeedRun]:
             found: list[SeedRun] = []

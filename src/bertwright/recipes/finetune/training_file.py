@@ -154,7 +154,8 @@ def _training_file(
     kind = kind_of(task.kind)
     try:
         if files.dev is None:
-            examples = read_split(kind, files, options, seed, silent).train
+            by_folds = "folds" in results.get("data", {}).get("dev", {})
+            examples = read_split(kind, files, options, seed, silent, by_folds=by_folds).train
         else:
             examples = read_labelled(files.train, kind, files, options, silent).of_part("train")
     except BertwrightError:  # for example, a package that its format needs is gone
