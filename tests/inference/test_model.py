@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from bertwright.checkpoint.convert import convert
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference import next_sentence
 from bertwright.inference.fill import find_blanks
@@ -234,3 +235,14 @@ def test_load_says_what_it_needs(model_folder: Path, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", (), replace(CONFIG, vocab_size=20))
     with pytest.raises(IntegrityError, match=r"37 tokens.*20"):
         load(folder)
+
+
+def test_texts_that_a_folder_truncates_are_told(model_folder: Path, tmp_path: Path) -> None:
+    convert(model_folder, tmp_path / "model", "sentence-transformers")
+    truncating = load(tmp_path / "model", device="cpu")
+    with pytest.warns(UserWarning, match=r"1 \(16 tokens"):
+        cut = truncating.embed(["a b", " ".join(LONG)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (truncating.embed(["a b", "c d"])[0] == cut[0]).all()
+        assert (truncating.embed([" ".join(LONG)], truncate=True)[0] == cut[1]).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,10 @@ def test_one_task_needs_no_name(model: Model) -> None:
 def test_no_gpu(model_folder: Path) -> None:
     with pytest.raises(ConfigError, match="no GPU"):
         load(model_folder, device="cuda")
+
+
+def test_inputs_that_are_not_read_to_their_end_are_told(model: Model) -> None:
+    tasks = {"mood": replace(TASKS["mood"], max_windows=1)}
+    short = Model(model.runner, model.config, model.report, tasks)
+    with pytest.warns(UserWarning, match="1 inputs"):
+        short.predict(["a b", "a b c d e f g h i j k l m n o p q"])

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from bertwright.cli.evaluations import ResultOptions, show_search
 from bertwright.cli.options import EVERY_KEY, Device
+from bertwright.cli.vectors import say_truncated
 from bertwright.console import bar, say
 
 
@@ -39,4 +40,5 @@ def evaluate_search(
         say(note)
     with bar("Embedding", "tokens") as on_progress:
         found = evaluate(embedder, judgements, result.intervals, on_progress)
+    say_truncated(embedder.truncated, embedder.tokens_truncated, embedder)
     show_search({"model": model, **found}, result)

@@ -7,6 +7,7 @@ from pathlib import Path
 from bertwright.atomic import atomic_file, refuse_existing
 from bertwright.cli.options import Json, Overwrite, Prompt, TextColumn
 from bertwright.cli.output import JSON_LINES, print_json, refuse_suffix
+from bertwright.cli.vectors import say_truncated
 from bertwright.config.vectors import VectorPrecision
 from bertwright.console import bar, say
 
@@ -62,6 +63,7 @@ def mine(
         mined = find_negatives(
             embedder, rows, texts, count, query_prompt, corpus_prompt, on_progress
         )
+    say_truncated(embedder.truncated, embedder.tokens_truncated, embedder)
     with atomic_file(out, overwrite) as file:
         write_mined(file, rows, mined)
     found = sum(map(len, mined))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bertwright.cli.options import Json, Prompt, TextColumn
 from bertwright.cli.output import print_json, print_table
+from bertwright.cli.vectors import say_truncated
 from bertwright.config.vectors import VectorPrecision
 from bertwright.console import bar, say
 from bertwright.errors import ConfigError, DataError
@@ -84,6 +85,7 @@ def similar(
             corpus_prompt=of_corpus,
             on_progress=on_progress,
         )
+    say_truncated(embedder.truncated, embedder.tokens_truncated, embedder)
     if stranger:
         row, cosine = stranger
         say(

@@ -183,11 +183,10 @@ def make_embedder(
 
 def say_truncated(texts: int, tokens: int, embedder: Embedder) -> None:
     """Say how many texts were truncated, if any were, and how many tokens they lost."""
+    from bertwright.inference.vectors.embed import truncation
+
     if texts:
-        say(
-            f"truncated to {embedder.longest} tokens: {counted(texts, 'text')}, "
-            f"{counted(tokens, 'token')} left out"
-        )
+        say(truncation(embedder.longest, texts, tokens))
 
 
 def say_of_texts(texts: Texts, embedder: Embedder) -> None:

@@ -51,7 +51,7 @@ from bertwright.inference.encode import (
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.translation.parse import Parsed, parse
 from bertwright.inference.translation.translate import TEXTS, Translated, translate
-from bertwright.inference.vectors.embed import Embedder, layer_tuple
+from bertwright.inference.vectors.embed import Embedder, layer_tuple, truncation
 from bertwright.inference.vectors.whitening import Whitening, load_whitening
 from bertwright.inference.vectors.words import WordTable, no_vector
 from bertwright.nn.encoder import EncoderSpec
@@ -268,7 +268,8 @@ class Model:
                 of the first call with these settings.
 
         Returns:
-            `[n, W]`, float32.
+            `[n, W]`, float32. A warning is issued if texts are truncated because the folder says
+            so, not the argument.
 
         Raises:
             ConfigError: there is no such layer, pooling, prompt or precision.
@@ -287,7 +288,15 @@ class Model:
         if self._embedder is None or self._embedder[0] != key:
             self._embedder = key, self.embedder(config, precision=precision, sample=texts)
         embedder = self._embedder[1]
-        return embedder.embed(texts, on_progress, prompt=prompt, prompt_name=prompt_name)
+        embedder.truncated = embedder.tokens_truncated = 0
+        vectors = embedder.embed(texts, on_progress, prompt=prompt, prompt_name=prompt_name)
+        if embedder.truncated and truncate is None:
+            warnings.warn(
+                f"{truncation(embedder.longest, embedder.truncated, embedder.tokens_truncated)}; "
+                "truncate=False reads the rest in windows",
+                stacklevel=2,
+            )
+        return vectors
 
     def most_similar(self, word: str, top: int = 10) -> list[tuple[str, float]]:
         """Return the `top` words with the largest cosine to a word, each with its cosine.
@@ -491,6 +500,8 @@ class Model:
             on_progress: called with the number of tokens done.
             generation: how a generation task generates targets; None: greedily.
 
+        A warning is issued if inputs are longer than what the task reads of a text.
+
         Raises:
             DataError: the model has no task head, or an input is of another kind.
             ConfigError: there are several tasks and none is named, or there is no such task.
@@ -500,7 +511,10 @@ class Model:
         data = TaskData(
             name, self.tasks[name], runner.tokenizer, make_examples(self.tasks[name], inputs)
         )
-        return predict(runner.learner, data, "fp32", runner.batch_tokens, on_progress, generation)
+        found = predict(runner.learner, data, "fp32", runner.batch_tokens, on_progress, generation)
+        for message in data.warnings("inputs"):
+            warnings.warn(message, stacklevel=2)
+        return found
 
     def task_name(self, named: str | None = None) -> str:
         """Return the name of the given task, or of the only one.

@@ -6,6 +6,7 @@ metrics; this file is for models that were not fine-tuned for similarity.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -16,7 +17,7 @@ from bertwright.arrays import Float32s
 from bertwright.config.task import Form
 from bertwright.inference.files.predictions import evaluated
 from bertwright.inference.model import Model
-from bertwright.inference.vectors.embed import normalized
+from bertwright.inference.vectors.embed import normalized, truncation
 from bertwright.labelled.columns import Columns
 from bertwright.labelled.examples import SimilarityExample
 from bertwright.labelled.file import ReadOptions
@@ -81,6 +82,8 @@ def predict_pairs(
             (others, prompts.second_prompt or None, on_progress),
         )
     )
+    if texts := embedder.truncated:
+        warnings.warn(truncation(embedder.longest, texts, embedder.tokens_truncated), stacklevel=2)
     vectors: dict[int, Float32s] = {
         row: np.stack([of_first[e.text], *(of_others[t] for t in (e.text2, *e.negatives))])
         for row, e in enumerate(examples)

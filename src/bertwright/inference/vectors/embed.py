@@ -422,6 +422,11 @@ def layer_tuple(layers: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(layers) if several else (layers,)  # type: ignore[arg-type, return-value]
 
 
+def truncation(longest: int | None, texts: int, tokens: int) -> str:
+    """Return the message that so many texts lost so many tokens beyond the longest sequence."""
+    return f"texts truncated to {longest} tokens: {texts:,} ({tokens:,} tokens left out)"
+
+
 def normalized(vectors: Float32s) -> Float32s:
     """Return the rows scaled to length 1; a row of zeros stays zeros."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
