@@ -16,8 +16,8 @@ from bertwright.data.randomness import make_key, permutation
 from bertwright.data.shards import Shards
 from bertwright.data.split import split_text
 
-COUNTED_TOKENS = 4_000_000
-"""The number of tokens of training documents that are counted, which takes some seconds."""
+COUNTED_TOKENS = 40_000_000
+"""The maximum number of tokens of training documents that are counted."""
 
 
 def sample_training_tokens(run: EvaluatedRun, shards: Shards) -> Int64s:

@@ -9,7 +9,7 @@ of a token and its context. The positive part of PMI is sparse, and its singular
 computed in seconds. In a masked LM that is initialized with them, similar tokens have similar
 vectors before the first step.
 
-Letters: V vocabulary, H width, n_ij weighted count of i and j at the distances of `WEIGHTS`.
+Letters: V vocabulary, H width, n_ij count of i and j at distances of 1 to `DISTANCE`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import scipy.sparse
 
 from bertwright.arrays import Float32s, Int64s
 
-WEIGHTS = (1.0, 0.7, 0.4)
-"""The weights of pairs at a distance of 1, 2 and 3 tokens."""
+DISTANCE = 5
+"""The maximum distance of two tokens that are counted as neighbours."""
+PART = 8_000_000
+"""The number of tokens that are counted at once, which bounds the memory."""
 
 
 def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -> Float32s:
@@ -42,7 +44,7 @@ def make_token_vectors(tokens: Int64s, vocab_size: int, width: int, seed: int) -
     counts = count_neighbours(tokens, vocab_size)
     rank = min(width, vocab_size - 1)
     left, strengths, _ = randomized_svd(
-        _positive_information(counts), rank, n_iter=1, random_state=seed
+        _positive_information(counts), rank, n_iter=2, random_state=seed
     )
     vectors = left * np.sqrt(strengths)
     vectors -= vectors.mean(0)
@@ -56,10 +58,14 @@ def count_neighbours(tokens: Int64s, vocab_size: int) -> scipy.sparse.csr_matrix
     """Return n_ij in both directions, `[V, V]`."""
     shape = (vocab_size, vocab_size)
     total = scipy.sparse.csr_matrix(shape, dtype=np.float32)
-    for distance, weight in enumerate(WEIGHTS, 1):
-        before, after = tokens[:-distance], tokens[distance:]
-        values = np.full(len(before), weight, np.float32)
-        total = total + scipy.sparse.csr_matrix((values, (before, after)), shape)
+    for start in range(0, len(tokens), PART):
+        part = scipy.sparse.csr_matrix(shape, dtype=np.float32)
+        for distance in range(1, DISTANCE + 1):
+            after = tokens[start + distance : start + distance + PART]
+            before = tokens[start : start + len(after)]
+            ones = np.ones(len(after), np.float32)
+            part = part + scipy.sparse.csr_matrix((ones, (before, after)), shape)
+        total = total + part
     return total + total.T
 
 
