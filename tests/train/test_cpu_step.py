@@ -51,14 +51,16 @@ class Related(StepObjective[Any]):
         return RowLosses(torch.logsumexp(vectors @ vectors.T, 1), None)
 
 
+@pytest.mark.parametrize("others", [False, True])
 @pytest.mark.parametrize("split", [[[0, 1, 2], [3, 4, 5, 6]], [[0, 1, 2], [3, 4], [5, 6]]])
-def test_a_step_objective_on_cores_of_their_own(split: list[list[int]]) -> None:
+def test_a_step_objective_on_cores_of_their_own(split: list[list[int]], others: bool) -> None:
     """Vectors are computed once where each micro-batch has a core, and twice elsewhere; the
     weights are the same but for rounding."""
 
     def trained(threads: int) -> tuple[dict[str, torch.Tensor], int]:
-        encoder = new_learner(dropout=0.3).encoder
-        learner = Learner(encoder, {"related": Related()})
+        made = new_learner(dropout=0.3)
+        encoder, beside = made.encoder, dict(made.objectives.items()) if others else {}
+        learner = Learner(encoder, {"related": Related(), **beside})
         calls: list[object] = []
         encoder.register_forward_hook(lambda *call: calls.append(call[0]))
         before = torch.get_num_threads()

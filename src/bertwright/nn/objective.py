@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.cpu_threads import generator_on
-from bertwright.nn.batch import Batch
+from bertwright.nn.batch import Batch, StepShare
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.sequences import Inputs
 
@@ -62,6 +62,9 @@ class Objective(nn.Module, Generic[B]):
     """Whether it reads only `Encoded.pooled`."""
     reads_embeddings: bool = False
     """Whether its logits are products with the whole table of the encoder's token embeddings."""
+    factor: float = 1.0
+    """The factor of its gradient beside that of other objectives, where `Learner.weights` has
+    none."""
     at_high_rates: tuple[str, ...] = ()
     """The names of its modules that fine-tuning trains at high rates (`transfer/stepping.py`)."""
 
@@ -169,7 +172,7 @@ class Learner(nn.Module):
         self.encoder = encoder
         self.objectives = nn.ModuleDict(dict(objectives))
         self.weights: dict[str, float] = {}
-        """The factors of the objectives' gradients by name; 1 for those not named. They do not
+        """The factors of the objectives' gradients by name, in place of their own. They do not
         change the logged losses."""
         self.auxiliary: tuple[str, ...] = ()
         """The names of the objectives that every batch trains in addition to its own."""
@@ -207,19 +210,9 @@ class Learner(nn.Module):
 
         The encoder draws the same dropout masks as in `forward` after the same seed.
         """
-        objective = self.step_objective(batch)
-        assert objective is not None
-        readers = [(each, batch) for each in self.active(batch).values()]
-        return objective.vectors(self._encode(batch.inputs, readers), batch)
-
-    def losses_of(self, vectors: Tensor, batch: Batch) -> dict[str, Loss]:
-        """Return the losses by objective from the `step_vectors` of a batch, with their graph.
-
-        The batch must train its `StepObjective` alone, since no other objective reads vectors.
-        """
-        ((name, objective),) = self.active(batch).items()
-        loss = cast("StepObjective[Any]", objective).loss_of(vectors, batch)
-        return {name: loss.weighted(self.weights.get(name, 1.0))}
+        vectors = self.encoded(batch).vectors
+        assert vectors is not None
+        return vectors
 
     def depths(self) -> dict[str, int]:
         """Return the depth of every parameter by name: 0 the embeddings, 1 to L the layers, L + 1
@@ -243,6 +236,11 @@ class Learner(nn.Module):
 
     def forward(self, batch: Batch) -> dict[str, Loss]:
         """Return the losses by objective, whose gradients are scaled by `weights`."""
+        encoded = self.encoded(batch)
+        return encoded.losses(encoded.other_losses(), batch.share)
+
+    def encoded(self, batch: Batch) -> EncodedBatch:
+        """Encode a batch for all objectives that it trains."""
         active = self.active(batch)
         generator = self._generator(batch)
         prepared: dict[str, Batch] = {
@@ -254,13 +252,16 @@ class Learner(nn.Module):
         passes: dict[int, list[str]] = {}
         for name, own in prepared.items():
             passes.setdefault(id(own.inputs), []).append(name)
-        losses: dict[str, Loss] = {}
+        read: dict[str, tuple[Encoded, Batch]] = {}
+        vectors = None
         for names in passes.values():
             readers = [(active[name], prepared[name]) for name in names]
             encoded = self._encode(prepared[names[0]].inputs, readers)
             for name, (objective, own) in zip(names, readers, strict=True):
-                losses[name] = objective(encoded, own).weighted(self.weights.get(name, 1.0))
-        return {name: losses[name] for name in active}
+                read[name] = encoded, own
+                if isinstance(objective, StepObjective):
+                    vectors = objective.vectors(encoded, own)
+        return EncodedBatch(self, {name: read[name] for name in active}, vectors)
 
     def _generator(self, batch: Batch) -> torch.Generator | None:
         """Return the generator of the random numbers of objectives.
@@ -270,6 +271,49 @@ class Learner(nn.Module):
         """
         device = batch.inputs.ids.device
         return generator_on(device) if self.training else torch.Generator(device).manual_seed(0)
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """A batch that a learner has encoded, with the graph of what its objectives read."""
+
+    learner: Learner
+    read: Mapping[str, tuple[Encoded, Batch]]
+    """What each objective reads: the encoded sequences, and its batch (`Objective.prepare`)."""
+    vectors: Tensor | None
+    """The vectors of the `StepObjective`, `[R, W]`; None if the batch trains none."""
+
+    def other_losses(self) -> dict[str, Loss]:
+        """Return the losses of all objectives but the `StepObjective`."""
+        losses: dict[str, Loss] = {}
+        for name, (encoded, batch) in self.read.items():
+            objective = cast("Objective[Any]", self.learner.objectives[name])
+            if not isinstance(objective, StepObjective):
+                losses[name] = objective(encoded, batch).weighted(self._factor(name))
+        return losses
+
+    def losses(self, others: Mapping[str, Loss], share: StepShare | None) -> dict[str, Loss]:
+        """Return the losses of all objectives.
+
+        Args:
+            others: the `other_losses`.
+            share: the part of the step's loss that belongs to this batch; None: the batch is a step
+                by itself.
+        """
+        losses: dict[str, Loss] = {}
+        for name, (_, batch) in self.read.items():
+            objective = self.learner.objectives[name]
+            if isinstance(objective, StepObjective):
+                assert self.vectors is not None
+                loss = objective.loss_of(self.vectors, replace(batch, share=share))
+                losses[name] = loss.weighted(self._factor(name))
+            else:
+                losses[name] = others[name]
+        return losses
+
+    def _factor(self, name: str) -> float:
+        objective = cast("Objective[Any]", self.learner.objectives[name])
+        return self.learner.weights.get(name, objective.factor)
 
 
 def _positions(readers: Sequence[tuple[Objective[Any], Batch]]) -> Tensor | None:

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from bertwright.cpu_threads import one_core_each, own_draws
 from bertwright.nn.batch import Batch
-from bertwright.nn.objective import Learner, Loss
+from bertwright.nn.objective import EncodedBatch, Learner, Loss
 from bertwright.train.hardware import Hardware
 from bertwright.train.loss_sums import weighted
 from bertwright.train.step_loss import share
@@ -71,39 +71,38 @@ class Cores:
         threads = max(1, self.count // len(batches))
         numbers = range(len(batches))
         objective = self.learner.step_objective(batches[0])
-        # Where each micro-batch has a core, all are in memory anyway, and need no second pass,
-        # unless they train other objectives too, which read more than the vectors.
-        encodes_once = (
-            objective is not None
-            and len(batches) <= self.count
-            and all(len(self.learner.active(batch)) == 1 for batch in batches)
-        )
-        vectors: list[Tensor] = []
+        # Where each micro-batch has a core, all are in memory anyway, and are encoded only once.
+        encodes_once = objective is not None and len(batches) <= self.count
+        encoded: list[tuple[EncodedBatch, dict[str, Loss]]] = []
 
-        def vectors_of(number: int) -> Tensor:
+        def encode(number: int) -> tuple[EncodedBatch, dict[str, Loss]]:
             torch.set_num_threads(threads)
             with (
                 torch.set_grad_enabled(encodes_once),
                 own_draws(seed_of(number)),
                 self.hardware.autocast(),
             ):
-                return self.learner.step_vectors(batches[number])
+                found = self.learner.encoded(batches[number])
+                return found, found.other_losses() if encodes_once else {}
 
         def gradients_of(number: int) -> tuple[dict[str, Loss], Sequence[Tensor | None]]:
             torch.set_num_threads(threads)
+            losses: dict[str, Loss]
             with own_draws(seed_of(number)), self.hardware.autocast():
-                losses: dict[str, Loss] = (
-                    self.learner.losses_of(vectors[number], batches[number])
-                    if encodes_once
-                    else self.learner(batches[number])
-                )
+                if encodes_once:
+                    once, others = encoded[number]
+                    losses = once.losses(others, batches[number].share)
+                else:
+                    losses = self.learner(batches[number])
             total = weighted(losses, weights)
             return losses, torch.autograd.grad(total, parameters, allow_unused=True)
 
         if objective is not None:
-            vectors = list(self.pool.map(vectors_of, numbers))
-            detached = [each.detach() for each in vectors]
-            batches = share(objective, batches, detached, self.hardware.ranks)
+            encoded = list(self.pool.map(encode, numbers))
+            vectors = [each.vectors.detach() for each, _ in encoded if each.vectors is not None]
+            if not encodes_once:
+                encoded = []
+            batches = share(objective, batches, vectors, self.hardware.ranks)
         for losses, gradients in self.pool.map(gradients_of, numbers):
             add_gradients(parameters, gradients)
             yield losses
