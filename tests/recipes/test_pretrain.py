@@ -127,14 +127,14 @@ def test_it_learns(data: Path, tmp_path: Path) -> None:
     assert records(tmp_path / "run")[-1]["masked_lm.accuracy"] > 0.3
 
 
-@pytest.mark.parametrize("objectives", ["mlm", "mlm+sop"])
+@pytest.mark.parametrize("objectives", ["mlm", "mlm+sop", "mlm+contrast"])
 def test_objectives(data: Path, tmp_path: Path, objectives: str) -> None:
     train(config_of(data, tmp_path / "run", steps=3, instances={"objectives": objectives}))
     names = {key.partition(".")[0] for key in records(tmp_path / "run")[-1] if "." in key}
-    both = {"masked_lm", "next_sentence"}
-    assert names == ({"masked_lm"} if objectives == "mlm" else both)
+    second = {"mlm": set(), "mlm+sop": {"next_sentence"}, "mlm+contrast": {"contrast"}}[objectives]
+    assert names == {"masked_lm", *second}
     config = json.loads((newest(tmp_path / "run") / "config.json").read_text())
-    expected = "BertForMaskedLM" if objectives == "mlm" else "BertForPreTraining"
+    expected = "BertForPreTraining" if objectives == "mlm+sop" else "BertForMaskedLM"
     assert config["architectures"] == [expected]
 
 

@@ -336,11 +336,12 @@ def test_resume_keeps_the_measured_precision(
     "change",
     [
         {"instances": {"objectives": "mlm"}},
+        {"instances": {"objectives": "mlm+contrast"}},
         {"optimizer": {"matrices": "muon"}},
         {"precision": "bf16", "architecture": {"attention_probs_dropout_prob": 0.1}},
         {"long_phase": {"fraction": 0.5, "sequence_length": 64}},
     ],
-    ids=["mlm", "muon", "bf16", "long"],
+    ids=["mlm", "contrast", "muon", "bf16", "long"],
 )
 def test_runs_of_other_kinds_resume_bit_for_bit(
     data: Path, tmp_path: Path, stop_at: Callable[[int, int], None], change: dict[str, object]

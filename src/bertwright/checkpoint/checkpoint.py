@@ -120,13 +120,16 @@ def save(
     if lost := [name for name in learner.state_dict() if name not in parameters]:
         raise IntegrityError(f"what is to be saved lacks {quote(lost)}")
     tasks = dict(tasks or {})
-    objectives = frozenset(name for name in learner.objectives if name in system.objectives)
-    heads = {name: head for name, head in learner.objectives.items() if name not in objectives}
+    made = learner.objectives.items()
+    heads = {name: head for name, head in made if name not in system.objectives}
     task_heads.check_heads(heads, spec, tasks)
-    tensors = task_heads.tensors_to_save(parameters, system, config, tasks, bool(objectives))
+    pretrained = frozenset(
+        name for name, head in made if name not in heads and any(True for _ in head.parameters())
+    )
+    tensors = task_heads.tensors_to_save(parameters, system, config, tasks, bool(pretrained))
     if tokenizer_folder is not None:
         model_folder.copy_tokenizer(tokenizer_folder, folder, spec.max_length, trained_length)
-    write_config(folder, config, objectives, tensors.keys)
+    write_config(folder, config, pretrained, tensors.keys)
     model_folder.write_weights(folder, tensors.in_model)
     if tasks:
         task_heads.write_tasks(folder, tasks)
@@ -262,7 +265,8 @@ def plan(
     if wanted is None:
         wanted = [name for name in system.objectives if tasks is None and name in there]
     tasks = dict(tasks) if tasks is not None else heads.tasks if objectives is None else {}
-    new = [name for name in wanted if name in system.objectives and name not in there]
+    with_weights = system.objectives.keys() & parts.keys()
+    new = [name for name in wanted if name in with_weights and name not in there]
     new += [
         name
         for name, task in tasks.items()

@@ -217,7 +217,7 @@ def find_heads(
     except ConfigError as error:
         raise DataError(f"{folder / told_by}: {error}") from error
     pretrained = {
-        name for part in system.objectives for mapping in parts[part] for name in mapping.theirs
+        name for part in system.objectives for row in parts.get(part, ()) for name in row.theirs
     }.difference(system.names.shared)
     has_objectives = not pretrained.isdisjoint(headers)
     in_model = system.names.task_parts(tasks, has_objectives, spec.pooled)

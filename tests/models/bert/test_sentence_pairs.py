@@ -227,7 +227,7 @@ def test_only_documents_of_the_split_are_used(shards: Shards) -> None:
 
 def test_no_documents_give_an_empty_plan(make_shards: MakeShards) -> None:
     shards = make_shards([[5, 5]])
-    for objectives in ("mlm", "mlm+nsp", "mlm+sop"):
+    for objectives in ("mlm", "mlm+nsp", "mlm+sop", "mlm+contrast"):
         config = InstanceConfig(objectives=objectives)
         assert len(plan_epoch(shards, np.zeros(0, np.int64), config, 0, 0)) == 0
 
@@ -246,6 +246,27 @@ def test_long_documents_are_walked_in_parts(
     config = InstanceConfig(objectives="mlm", sequence_length=40)
     plan = plan_epoch(shards, every_document(shards), config, 0, 0)
     assert (covered(shards, plan) == 1).all()
+
+
+def test_neighbours_come_one_after_the_other(make_shards: MakeShards) -> None:
+    """With the contrast, the sequences are those of the masked LM, in another order."""
+    shards = make_shards([[1 + (7 * d + 13 * s) % 59 for s in range(1 + d)] for d in range(30)])
+    alone, plan = (
+        plan_epoch(shards, every_document(shards), InstanceConfig(objectives=each), 1, 2)
+        for each in ("mlm", "mlm+contrast")
+    )
+    assert alone.pairs is None
+    assert plan.pairs is not None
+    assert sorted(plan.a_start) == sorted(alone.a_start)
+    first = np.flatnonzero((plan.pairs[:-1] == plan.pairs[1:]) & (plan.pairs[1:] >= 0))
+    assert 2 * len(first) == (plan.pairs >= 0).sum() > 0
+    assert (plan.a_stop[first] == plan.a_start[first + 1]).all()  # in the text too
+    assert (np.diff(plan.a_start[first]) < 0).any()  # pairs are shuffled
+    documents = np.searchsorted(
+        shards.sentence_tokens[shards.document_sentences], plan.a_start, "right"
+    )
+    single = documents[plan.pairs < 0]
+    assert len(single) == len(set(single))  # at most the last sequence of each document is alone
 
 
 def test_plans_are_those_of_yesterday(make_shards: MakeShards) -> None:

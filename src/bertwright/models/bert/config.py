@@ -159,8 +159,9 @@ class InitializationConfig(TokenInitializationConfig):
 class InstanceConfig:
     """What one training sequence is made of (BERT, section 3.1 and appendix A.2)."""
 
-    objectives: Literal["mlm", "mlm+nsp", "mlm+sop"] = "mlm+nsp"
-    """Masked LM alone, or with next-sentence (nsp) or sentence-order prediction (sop)."""
+    objectives: Literal["mlm", "mlm+nsp", "mlm+sop", "mlm+contrast"] = "mlm+nsp"
+    """Masked LM alone, or with next-sentence prediction (nsp), sentence-order prediction (sop), or
+    the contrast of neighbouring sequences, which trains the mean of a text's tokens (contrast)."""
     sequence_length: int = 128
     """Maximum tokens per sequence, including [CLS] and [SEP]."""
     short_probability: float = 0.1

@@ -25,6 +25,9 @@ class MaskedBatch(Batch):
     """`[B]`: 0 if B follows A, 1 if it is random (or the two are swapped); None without pairs."""
     instances: Tensor
     """`[B]`: the position of each sequence in the epoch."""
+    neighbours: Tensor | None = field(default=None, kw_only=True)
+    """`[B]`: the number of the pair of neighbours that a sequence belongs to, -1 if it belongs to
+    none; None without the contrast of neighbours."""
     masking_probability: float = field(default=MaskingConfig.probability, kw_only=True)
     """The fraction of tokens that the run masks."""
 

@@ -137,6 +137,7 @@ def assemble(
         masked_labels=torch.from_numpy(masked_labels),
         next_sentence_labels=None if labels is None else torch.from_numpy(labels),
         instances=torch.from_numpy(positions),
+        neighbours=None if plan.pairs is None else torch.from_numpy(plan.pairs[positions]),
         masking_probability=masker.config.probability,
     )
 

@@ -66,6 +66,9 @@ class EpochPlan:
     """Whether sequences are [CLS] A [SEP] B [SEP]; otherwise they are [CLS] A [SEP]."""
     truncated: Int64s
     """The number of tokens by which each instance was truncated."""
+    pairs: Int64s | None
+    """With `mlm+contrast`, the number of the pair of neighbours that each instance belongs to, or
+    -1 if it belongs to none; both are next to each other in the order."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -81,22 +84,26 @@ def plan_epoch(
     """
     parts = _Parts.of(shards, np.asarray(documents, np.int64))
     key = make_key("instances", seed, epoch)
-    if config.objectives == "mlm":
-        ranges = _plan_runs(parts, config, key)
+    pairs = None
+    is_single = config.objectives in ("mlm", "mlm+contrast")
+    if is_single:
+        ranges, first = _plan_runs(parts, config, key)
     else:
         ranges = _plan_pairs(parts, config, key)
     order = permutation(make_key("order", seed, epoch), len(ranges[0]))
+    if config.objectives == "mlm+contrast":
+        order, pairs = _with_neighbours(order, first)
     a_start, a_stop, b_start, b_stop, swapped, lost = (values[order] for values in ranges)
-    paired = config.objectives != "mlm"
     return EpochPlan(
         a_start=a_start,
         a_stop=a_stop,
         b_start=b_start,
         b_stop=b_stop,
         is_random=swapped.astype(np.bool_),
-        lengths=(a_stop - a_start) + (b_stop - b_start) + (3 if paired else 2),
-        paired=paired,
+        lengths=(a_stop - a_start) + (b_stop - b_start) + (2 if is_single else 3),
+        paired=not is_single,
         truncated=lost,
+        pairs=pairs,
     )
 
 
@@ -151,29 +158,52 @@ def _draw_targets(draws: UInt64s, config: InstanceConfig, longest: int) -> Int64
     return np.where(short, 2 + below(draws[_TARGET], longest - 1), longest)
 
 
-def _plan_runs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[Int64s, ...]:
-    """Return the instances of `mlm`, which are consecutive runs of the target length.
+def _plan_runs(
+    parts: _Parts, config: InstanceConfig, key: np.uint64
+) -> tuple[tuple[Int64s, ...], Int64s]:
+    """Return the instances without pairs, which are consecutive runs of the target length.
 
     The six arrays `[I]` are the start and stop of A, and zeros for the start and stop of B, for
-    `is_random` and for the number of truncated tokens.
+    `is_random` and for the number of truncated tokens. The runs of a document are taken two by two:
+    the last array `[I]` has the number of the first run of each two.
     """
     start, stop = parts.bounds[parts.first], parts.bounds[parts.last]
     bases = mix(key, start)
-    starts, stops = [], []
-    instance = 0
+    starts, stops, firsts = [], [], []
+    first = np.arange(len(start))
+    instance = count = 0
     while start.size:
         targets = _draw_targets(
             mix(mix(bases, instance), np.arange(2)[:, None]), config, config.sequence_length - 2
         )
         end = np.minimum(start + targets, stop)
+        if instance % 2 == 0:
+            first = np.arange(count, count + len(start))
         starts.append(start)
         stops.append(end)
+        firsts.append(first)
+        count += len(start)
         more = np.flatnonzero(end < stop)
-        start, stop, bases = end[more], stop[more], bases[more]
+        start, stop, bases, first = end[more], stop[more], bases[more], first[more]
         instance += 1
     a_start, a_stop = _join(starts), _join(stops)
     nothing = np.zeros_like(a_start)
-    return a_start, a_stop, nothing, nothing, nothing, nothing
+    return (a_start, a_stop, nothing, nothing, nothing, nothing), _join(firsts)
+
+
+def _with_neighbours(order: Int64s, first: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the order in which the second of two runs comes directly after the first, and the
+    number of the pair of each run in this order, or -1 where a run is alone.
+
+    Args:
+        order: the random order of all runs, `[I]`.
+        first: the number of the first run of the two that each run belongs to, `[I]`.
+    """
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    together = np.lexsort((first != np.arange(len(first)), place[first]))
+    pairs = np.where(np.bincount(first, minlength=1)[first] == 2, first, -1)
+    return together, pairs[together]
 
 
 def _plan_pairs(parts: _Parts, config: InstanceConfig, key: np.uint64) -> tuple[Int64s, ...]:

@@ -19,6 +19,7 @@ from bertwright.models.bert.config import (
     MaskedRun,
     MaskingConfig,
 )
+from bertwright.models.bert.contrast import NeighbourContrast
 from bertwright.models.bert.encoder import Bert, bert_spec
 from bertwright.models.bert.huggingface import BertLayout
 from bertwright.models.bert.initialization import initialize_from_data
@@ -35,7 +36,8 @@ from bertwright.nn.outputs.next_token import next_token
 
 def objectives(config: MaskedRun) -> list[str]:
     """Return the names of the objectives of a run."""
-    return ["masked_lm"] if config.instances.objectives == "mlm" else ["masked_lm", "next_sentence"]
+    second = {"mlm": [], "mlm+contrast": ["contrast"]}
+    return ["masked_lm", *second.get(config.instances.objectives, ["next_sentence"])]
 
 
 def phases(config: MaskedRun, shards: Shards) -> Sequence[Phase]:
@@ -95,7 +97,11 @@ BERT = System(
     row=MODELS["bert"],
     encoder=Bert,
     spec=bert_spec,
-    objectives={"masked_lm": MaskedLM, "next_sentence": next_sentence},
+    objectives={
+        "masked_lm": MaskedLM,
+        "next_sentence": next_sentence,
+        "contrast": NeighbourContrast,
+    },
     layout=BertLayout,
     layouts={"tensorflow": TensorFlowLayout},
     is_padded=True,
