@@ -154,6 +154,21 @@ def test_a_system_and_its_preset_have_the_names_of_the_catalogue(
     assert preset in row_of(trained[0]).presets
 
 
+def test_a_recipe_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[Any] = []
+
+    def run(config: RunConfig, *_: Any, **__: Any) -> Path:
+        trained.append(config)
+        return tmp_path
+
+    monkeypatch.setattr(scripting.pretraining, "pretrain", run)
+    bertwright.pretrain("shards", out=tmp_path / "run", config="half-hour", seed=3, progress=False)
+    assert trained[0].instances.objectives == "mlm+contrast"
+    assert (trained[0].minutes, trained[0].seed) == (30.0, 3)
+    with pytest.raises(ConfigError, match=r"half-our.*half-hour.*bert-base-paper"):
+        bertwright.pretrain("shards", out=tmp_path / "run", config="half-our")
+
+
 def test_every_name_of_a_comparison_is_one_of_the_catalogue() -> None:
     for entry in SYSTEMS.values():
         assert entry.system in trainable()

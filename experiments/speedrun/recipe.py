@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bertwright.atomic import MANIFEST
-from bertwright.cli.reading import find_file
 from bertwright.config import values
 from bertwright.config.corpus import CorpusConfig
+from bertwright.config.recipes import recipe_file
 from bertwright.config.run import RunConfig
 from bertwright.config.tokenizer import TokenizerConfig
 from bertwright.console import say
@@ -54,7 +54,7 @@ class Recipe:
 def read_recipe(name: str) -> Recipe:
     """Return the recipe of a file, of a name in `recipes`, or of one that the package has."""
     own = RECIPES / f"{name}.toml"
-    path = own if own.is_file() else Path(find_file(name, ("pretrain",)))
+    path = own if own.is_file() else Path(recipe_file(name))
     content = values.read_toml(path)
     wanted = {"vocab_size": VOCABULARY} | content.pop("tokenizer", {})
     tokenizer = values.from_dict(TokenizerConfig, wanted, str(path))

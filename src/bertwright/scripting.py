@@ -25,6 +25,7 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig
+from bertwright.config.recipes import recipe_file
 from bertwright.config.run import RunConfig
 from bertwright.config.task import BleuTokenize
 from bertwright.config.tokenizer import TokenizerConfig
@@ -197,7 +198,8 @@ def pretrain(
         system: the kind of model to train, as `bert` or `gpt`; None: that of `preset` or of the
             key `model`, which names a preset as `--model` does, or else BERT.
         preset: the size of the model, as `mini`, or the whole name, as `bert-mini`.
-        config: settings to start from: a configuration, a mapping or a TOML file.
+        config: settings to start from: a configuration, a mapping, a TOML file, or the name of a
+            recipe, as `half-hour`.
         resume: continue the run in `out`, or start it if there is none.
         overwrite: replace the run in `out`.
         progress: print the log.
@@ -213,6 +215,8 @@ def pretrain(
         MissingExtra: a package that `log_to` needs is not installed.
         Interrupted: Ctrl-C was pressed; the run is saved, and `resume=True` continues it.
     """
+    if isinstance(config, str):
+        config = recipe_file(config)
     named = _mapping(config) | settings
     if isinstance(config, RunConfig) and system is None:
         system = row_of(config).name

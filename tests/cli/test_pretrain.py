@@ -18,8 +18,9 @@ from safetensors.torch import load_file
 
 from bertwright.atomic import verify_manifest
 from bertwright.cli.app import make_app, run
-from bertwright.cli.reading import RECIPES, read
+from bertwright.cli.reading import read
 from bertwright.config import values
+from bertwright.config.recipes import RECIPES
 from bertwright.config.run import RunConfig
 from bertwright.models.bert.config import BertRun
 from bertwright.models.catalogue import MODELS, make_run, system_of_model, trainable
@@ -249,7 +250,7 @@ def test_a_shipped_recipe_by_its_name(
 def test_no_such_recipe_lists_them(ran: Ran) -> None:
     printed = ran("pretrain", "--config", "bert-base-papr", "--data", "d", "--out", "o", code=2)
     said = " ".join(printed.err.split())
-    assert_names(said, "bert-base-papr ", "bert-base-paper", "small-budget")
+    assert_names(said, "bert-base-papr ", "bert-base-paper", "half-hour")
     printed = ran("pretrain", "--config", "none/such.toml", "--data", "d", "--out", "o", code=2)
     assert "none/such.toml" in printed.err
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bertwright.cli.options import EVERY_KEY, ConfigFile, Flag, Overwrite, given
-from bertwright.cli.reading import find_file
 from bertwright.cli.variants import Variant, vary
 from bertwright.config import values
+from bertwright.config.recipes import recipe_file
 from bertwright.config.run import RunConfig, StepRun
 from bertwright.console import say
 from bertwright.errors import ConfigError
@@ -43,7 +43,7 @@ def verb_for(words: Sequence[str]) -> Callable[..., None]:
     """
     file: dict[str, Any] = {}
     if config := given(words, "config"):
-        file = values.read_toml(find_file(config, ("pretrain",)))
+        file = values.read_toml(recipe_file(config))
     chosen = (given(words, name) or file.get(name) for name in ("model", "init"))
     model, init = (None if name == "none" else name for name in chosen)
     system = None if model or not init else _system_of(Path(values.at_home(init)))

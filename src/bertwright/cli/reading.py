@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import BoundArguments, getdoc, isfunction
-from pathlib import Path
 from typing import Any, get_args
 
 from cyclopts import (
@@ -30,10 +29,8 @@ from cyclopts.config import Dict, Env
 from bertwright.cli.variants import variant_of
 from bertwright.config import values
 from bertwright.config.ranges import OutOfRange
+from bertwright.config.recipes import recipe_file
 from bertwright.errors import ConfigError
-
-RECIPES = Path(__file__).parents[1] / "recipes"
-"""The folder of the recipes that `--config NAME` finds."""
 
 FROM_ENVIRONMENT = {"serve": "BERTWRIGHT_"}
 """Verb whose options may be environment variables -> their prefix: `BERTWRIGHT_PORT=8081`."""
@@ -189,7 +186,7 @@ def _read_file(name: str, commands: Sequence[str], arguments: ArgumentCollection
     A text in the file is not accepted as a number. A length on the command line replaces those of
     the file, and a preset its whole `architecture`.
     """
-    path = find_file(name, commands)
+    path = recipe_file(name) if tuple(commands) == ("pretrain",) else str(values.at_home(name))
     hints = {_key(a.name): a.hint for a in arguments if a.parse and a.name != "--config"}
     flat = values.flatten(values.read_toml(path))
     for key, value in flat.items():
@@ -202,29 +199,6 @@ def _read_file(name: str, commands: Sequence[str], arguments: ArgumentCollection
     if "model" in chosen:
         flat = {key: v for key, v in flat.items() if not key.startswith("architecture.")}
     return flat
-
-
-def find_file(name: str, commands: Sequence[str]) -> str:
-    """Return the path of the file that `--config` names.
-
-    For `pretrain`, a name without a folder and a suffix that is not a file here is the name of a
-    recipe.
-
-    Raises:
-        ConfigError: there is neither such a file nor such a recipe.
-    """
-    path = Path(values.at_home(name))
-    is_name = path.name == name and not path.suffix and tuple(commands) == ("pretrain",)
-    if not is_name or path.exists():
-        return str(path)
-    recipes = {path.stem: path for path in sorted(RECIPES.glob("*.toml"))}
-    if name not in recipes:
-        guess = values.nearest(name, recipes)
-        raise ConfigError(
-            f"no configuration file {name} and no recipe of this name; "
-            f"{f'did you mean {guess}? ' if guess else ''}the recipes are: {', '.join(recipes)}"
-        )
-    return str(recipes[name])
 
 
 def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError) -> str:
