@@ -1,10 +1,10 @@
 """The pictures of the documents, by a headless Chromium (Playwright's, or `--chromium PATH`).
 
-`python docs/pictures/make.py --plot news.html --attention attention.html` writes `labels.png`, the
-chart that a quickstart's page opens with, drawn from the table in `docs/tutorials/quickstart.md`;
-`vectors.png`, the top of a page that `bertwright plot` wrote; `attention.png`, of a page of
-`bertwright attention`; and `ladder.png`, of one of `bertwright compare` (`--ladder report.html`).
-A picture whose page is not named stays as it is.
+`python docs/pictures/make.py --attention attention.html --ladder report.html` writes `labels.png`,
+the chart that a quickstart's page opens with, drawn from the table in
+`docs/tutorials/quickstart.md`; `attention.png`, of a page of `bertwright attention`; and
+`ladder.png`, of one of `bertwright compare`. A picture whose page is not named stays as it is. It
+needs `pip install -e ".[pictures]"`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ def chart_page() -> str:
 
 
 def main() -> None:
-    """Write both files beside this one."""
+    """Write the files beside this one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plot", type=Path)
     parser.add_argument("--attention", type=Path)
     parser.add_argument("--ladder", type=Path)
     parser.add_argument("--chromium", help="path of the browser; unset: Playwright's own")
@@ -59,7 +58,6 @@ def main() -> None:
         browser = playwright.chromium.launch(**options)
         for file, name, width, height in (
             (chart, "labels.png", 760, 470),
-            (given.plot, "vectors.png", 820, 1110),
             (given.attention, "attention.png", 820, 1010),
             (given.ladder, "ladder.png", 820, 690),
         ):
