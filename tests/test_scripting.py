@@ -165,6 +165,8 @@ def test_a_recipe_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     bertwright.pretrain("shards", out=tmp_path / "run", config="half-hour", seed=3, progress=False)
     assert trained[0].instances.objectives == "mlm+contrast"
     assert (trained[0].minutes, trained[0].seed) == (30.0, 3)
+    bertwright.pretrain("shards", out=tmp_path / "run", config="half-hour", epochs=2.0)
+    assert (trained[1].minutes, trained[1].epochs) == (None, 2.0)
     with pytest.raises(ConfigError, match=r"half-our.*half-hour.*bert-base-paper"):
         bertwright.pretrain("shards", out=tmp_path / "run", config="half-our")
 

@@ -25,7 +25,7 @@ from bertwright.config import values
 from bertwright.config.compare import CompareConfig
 from bertwright.config.corpus import CorpusConfig
 from bertwright.config.finetune import FinetuneConfig
-from bertwright.config.recipes import recipe_file
+from bertwright.config.recipes import LENGTHS, recipe_file
 from bertwright.config.run import RunConfig
 from bertwright.config.task import BleuTokenize
 from bertwright.config.tokenizer import TokenizerConfig
@@ -206,8 +206,8 @@ def pretrain(
         on_log: called with each record of `metrics.jsonl`.
         log_to: further destinations of the log: `tensorboard`, `wandb`, or both as a list.
         settings: any key that `bertwright pretrain --model MODEL --help-all` lists; they override
-            `config`. A key of a section is given as `optimizer={"learning_rate": 1e-3}` or
-            `**{"optimizer.learning_rate": 1e-3}`.
+            `config`, and a length the length that it has. A key of a section is given as
+            `optimizer={"learning_rate": 1e-3}` or `**{"optimizer.learning_rate": 1e-3}`.
 
     Raises:
         ConfigError: an unknown key, a wrong value, or a folder that exists already.
@@ -231,6 +231,8 @@ def pretrain(
     base = _mapping(config)
     if preset is not None or "model" in settings:
         base.pop("architecture", None)  # the preset's replaces all of it
+    if settings.keys() & set(LENGTHS):
+        base = {key: value for key, value in base.items() if key not in LENGTHS}
     made = completed(configure(cls, values.merge(base, _nested(settings | given))))
     others = targets - {"tensorboard"}
     with _sinks(on_log, others, made.out, made) as sink:

@@ -205,6 +205,8 @@ def test_a_length_on_the_command_line_replaces_those_of_the_file(
     words = ["pretrain", "--data", "d", "--out", "o", "--config", tmp_path / "run.toml"]
     ran(*words, "--steps", "1")
     assert (came[0][0].steps, came[0][0].minutes) == (1, None)
+    ran(*words, "--epochs", "2")
+    assert (came[1][0].epochs, came[1][0].minutes) == (2, None)
     printed = ran(*words, "--steps", "1", "--epochs", "1", code=2)
     assert_names(printed.err, "--steps", "--epochs")
 

@@ -29,7 +29,7 @@ from cyclopts.config import Dict, Env
 from bertwright.cli.variants import variant_of
 from bertwright.config import values
 from bertwright.config.ranges import OutOfRange
-from bertwright.config.recipes import recipe_file
+from bertwright.config.recipes import LENGTHS, recipe_file
 from bertwright.errors import ConfigError
 
 FROM_ENVIRONMENT = {"serve": "BERTWRIGHT_"}
@@ -40,9 +40,6 @@ ALSO_NEEDED = {
     "evaluate": ("--model", "--predictions"),
 }
 """Verb -> options of which it needs one; the first is the usual one."""
-
-LENGTHS = ("steps", "minutes", "epochs")
-"""Keys of a run's length, of which it has one. The command line's replaces that of a file."""
 
 HYPHEN = "\0-"
 """Stands for the hyphen of the words that `_VALUE` matches, which cyclopts would read as options:
@@ -217,7 +214,7 @@ def _message(app: App, words: Sequence[str], error: CycloptsError | ConfigError)
         name, keys = _key(unknown[0]), _keys(arguments)
         guess = _nearest_option(name, keys)
         message = f"unknown option {unknown[0]}"
-        if name in LENGTHS and "epochs" in keys and "steps" not in keys:
+        if name in OF_STEPS and "epochs" in keys and "steps" not in keys:
             message += "; the length of this run is --epochs, its passes over the data."
         else:
             message += f"; did you mean --{guess.replace('_', '-')}?" if guess else "."
@@ -254,7 +251,7 @@ SYNONYMS = {
     "dropout": ("architecture.hidden_dropout_prob", "architecture.dropout"),
 }
 """Name of an option in other programs -> our keys for it, of which a verb has one."""
-LENGTHS = ("steps", "max_steps", "minutes")
+OF_STEPS = ("steps", "max_steps", "minutes")
 """Lengths of runs in steps and in time, which other runs do not have."""
 
 

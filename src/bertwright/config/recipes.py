@@ -10,6 +10,9 @@ from bertwright.errors import ConfigError
 RECIPES = Path(__file__).parents[1] / "recipes"
 """The folder of the recipes."""
 
+LENGTHS = ("steps", "minutes", "epochs")
+"""Keys of the length of a run, of which it has one: one that is given replaces that of a file."""
+
 
 def recipe_file(name: str) -> str:
     """Return the path of a file of keys, or of the recipe that a name without a folder and a suffix
