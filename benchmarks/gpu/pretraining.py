@@ -1,8 +1,8 @@
-"""What it buys: pre-training by the small-budget recipe with a batch that suits the card, for what
+"""What it buys: pre-training by the recipe `half-hour` with a batch that suits the card, for what
 is left of the call; its loss curve, how many held-out masked tokens it fills right, and SST-2 after
 fine-tuning.
 
-The recipe is `bertwright pretrain --config small-budget` (masked LM without pairs, short sequences
+The recipe is `bertwright pretrain --config half-hour` (masked LM without pairs, short sequences
 first, no dropout, data-dependent initialization, Muon), but a larger model and more tokens a step.
 The training loop, the loader and the checkpoint are those of the command line.
 """
@@ -94,7 +94,7 @@ def wait_for(work: Path) -> dict[str, Any]:
 
 def run_on(device: Device, work: Path, folder: Path, seconds: float) -> BertRun:
     """The recipe, for this card."""
-    recipe = Path(pretrain.__file__).with_name("small-budget.toml")
+    recipe = Path(pretrain.__file__).with_name("half-hour.toml")
     content = tomllib.loads(recipe.read_text(encoding="utf-8"))
     over: dict[str, Any] = {
         "data": str(work / "shards"),

@@ -47,7 +47,7 @@ from bertwright.recipes.quickstart.corpus import corpus_files, read_index, write
 from bertwright.text.sentences import split_sentences
 from bertwright.text.tokenizer.word_counts import count_block
 
-RECIPE = Path(__file__).parents[2] / "src/bertwright/recipes/small-budget.toml"
+RECIPE = Path(__file__).parents[1] / "speedrun/recipes/small-budget.toml"
 HELD_OUT_EVERY, MASKED_SHARE, WINDOW, LABELS = 10, 0.15, 60, 12
 
 

@@ -1,4 +1,4 @@
-"""What each part of the recipe `small-budget` contributes.
+"""What each part of the recipe `small-budget` of the race contributes.
 
     python experiments/small_budget/run.py SHARDS --out DIR [--steps 600] [--only NAME ...]
 
@@ -22,7 +22,7 @@ from bertwright.models.catalogue import make_run
 from bertwright.recipes.pretrain import pretrain
 from bertwright.train.log import read_records
 
-RECIPE = Path(__file__).parents[2] / "src/bertwright/recipes/small-budget.toml"
+RECIPE = Path(__file__).parents[1] / "speedrun/recipes/small-budget.toml"
 
 PUBLISHED = InitializationConfig(
     aimed_heads=False, counted_vectors=False, frequency_bias=False, embedding_std=0.02

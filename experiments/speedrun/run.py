@@ -1,6 +1,6 @@
 """What is a recipe of pre-training worth after half an hour? A race on an ordinary computer.
 
-    python experiments/speedrun/run.py RECIPE [--minutes 30] [--seeds 1] [--proxy]
+    python experiments/speedrun/run.py RECIPE [--minutes 30] [--seeds 1] [--proxy] [--probe]
         [--all-labels TASK ...] [--tasks TASK ...] [--labels 1000] [--pairs FILE]
         [--pairs-limit N] [--corpus FILE] [--data DIR] [--work runs/speedrun]
 
@@ -26,6 +26,7 @@ from bertwright.machine import core_times, processor, usable_cores, waited_since
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "finetuning"))
 from lines import Lines
+from speedrun.probe import probe
 from speedrun.recipe import (
     Recipe,
     configuration,
@@ -104,6 +105,14 @@ class Race:
             lambda: fit(name, data, model, out, seed, labels) | beside,
         )
 
+    def probe(self, seed: int) -> dict[str, Any]:
+        """Return the row of the linear probes."""
+        model, labels = self.run_folder(seed), self.given.labels
+        return self.done(
+            {**self.key("probe", seed), "labels": labels},
+            lambda: {"scores": probe(model, self.given.data, self.given.tasks, labels, seed)},
+        )
+
     def pairs(self, seed: int) -> dict[str, Any]:
         """Return the row of the minimal pairs."""
         model, limit = self.run_folder(seed), self.given.pairs_limit
@@ -120,6 +129,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="of pre-training; 30, for a proxy 6")
     parser.add_argument("--seeds", type=int, default=1, help="of pre-training and fine-tuning")
     parser.add_argument("--proxy", action="store_true", help=f"6 minutes, {', '.join(PROXY)}")
+    parser.add_argument("--probe", action="store_true", help="6 minutes, linear probes alone")
     parser.add_argument("--tasks", nargs="+", choices=TASKS)
     parser.add_argument("--labels", type=int, default=1000, help="the maximum of a task")
     parser.add_argument(
@@ -132,8 +142,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=shared / "data")
     parser.add_argument("--work", type=Path, default=Path("runs/speedrun"))
     given = parser.parse_args()
-    given.minutes = given.minutes or (6.0 if given.proxy else 30.0)
-    given.tasks = given.tasks or (PROXY if given.proxy else tuple(TASKS))
+    given.minutes = given.minutes or (6.0 if given.proxy or given.probe else 30.0)
+    given.tasks = given.tasks or (PROXY if given.proxy or given.probe else tuple(TASKS))
     given.pairs_limit = given.pairs_limit or (50 if given.proxy else None)
     given.pairs = given.pairs or given.data / "language_modelling/blimp/pairs.jsonl.xz"
     given.corpus = given.corpus or given.data / "corpora/english-1.txt.xz"
@@ -151,6 +161,10 @@ def main() -> None:
     race = Race(read_recipe(given.recipe), given)
     seeds = range(1, given.seeds + 1)
     runs = [race.pretrained(seed) for seed in seeds]
+    if given.probe:
+        for seed in seeds:
+            print(race.probe(seed)["scores"])
+        return
     tasks = [race.task(name, given.labels, seed) for seed in seeds for name in given.tasks]
     every = [race.task(name, None, seed) for seed in seeds for name in given.all_labels or ()]
     pairs = [race.pairs(seed) for seed in seeds]

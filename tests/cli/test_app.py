@@ -243,8 +243,8 @@ def test_an_empty_list_is_no_default(ran: Ran) -> None:
 
 @pytest.mark.parametrize("verb", ["data check x", "finetune classification"])
 def test_a_recipe_is_of_pretrain(verb: str, ran: Ran) -> None:
-    printed = ran(*verb.split(), "--config", "small-budget", code=2)
-    assert_names(printed.err, "configuration file", "small-budget")
+    printed = ran(*verb.split(), "--config", "half-hour", code=2)
+    assert_names(printed.err, "configuration file", "half-hour")
 
 
 @pytest.mark.parametrize("command", VERBS)

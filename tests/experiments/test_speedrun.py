@@ -56,7 +56,7 @@ def test_worth_is_what_pretraining_mends() -> None:
 
 
 def test_a_recipe_is_a_name_or_a_file(tmp_path: Path) -> None:
-    shipped = read_recipe("small-budget")
+    shipped = read_recipe("half-hour")
     assert "minutes" not in shipped.keys
     assert shipped.tokenizer.vocab_size == 16384
     path = tmp_path / "own.toml"
@@ -125,3 +125,9 @@ def test_a_race_is_run_once(
     run.main()
     assert len(results.read_text().splitlines()) == len(rows)
     assert "worth" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["run.py", *map(str, words), "--probe"])
+    run.main()
+    scores = json.loads(results.read_text().splitlines()[-1])["scores"]
+    assert scores.keys() == {
+        f"{t}, {at}" for t in ("SST-2", "STS-B") for at in ("embeddings", "last")
+    }

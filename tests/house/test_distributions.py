@@ -106,7 +106,7 @@ def test_the_wheel_is_the_package(released: Path) -> None:
     of_package = {name for name in wheel.namelist() if name.startswith("bertwright/")}
     assert of_package == files
     named = {Path(name).name for name in of_package}
-    assert {"py.typed", "page.css", "index.html", "small-budget.toml", "card.md.j2"} <= named
+    assert {"py.typed", "page.css", "index.html", "half-hour.toml", "card.md.j2"} <= named
     others = {name.partition("/")[2] for name in set(wheel.namelist()) - of_package}
     assert others == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 
