@@ -255,17 +255,18 @@ def test_neighbours_come_one_after_the_other(make_shards: MakeShards) -> None:
         plan_epoch(shards, every_document(shards), InstanceConfig(objectives=each), 1, 2)
         for each in ("mlm", "mlm+contrast")
     )
-    assert alone.pairs is None
-    assert plan.pairs is not None
+    assert alone.neighbours is None
+    assert plan.neighbours is not None
     assert sorted(plan.a_start) == sorted(alone.a_start)
-    first = np.flatnonzero((plan.pairs[:-1] == plan.pairs[1:]) & (plan.pairs[1:] >= 0))
-    assert 2 * len(first) == (plan.pairs >= 0).sum() > 0
+    same = plan.neighbours[:-1] == plan.neighbours[1:]
+    first = np.flatnonzero(same & (plan.neighbours[1:] >= 0))
+    assert 2 * len(first) == (plan.neighbours >= 0).sum() > 0
     assert (plan.a_stop[first] == plan.a_start[first + 1]).all()  # in the text too
     assert (np.diff(plan.a_start[first]) < 0).any()  # pairs are shuffled
     documents = np.searchsorted(
         shards.sentence_tokens[shards.document_sentences], plan.a_start, "right"
     )
-    single = documents[plan.pairs < 0]
+    single = documents[plan.neighbours < 0]
     assert len(single) == len(set(single))  # at most the last sequence of each document is alone
 
 

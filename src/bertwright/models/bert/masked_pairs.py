@@ -131,13 +131,16 @@ def assemble(
     input_ids, masked_positions, masked_labels = masker(
         ids, lengths, positions, mask_key, word_starts
     )
+    neighbours = None
+    if plan.neighbours is not None:
+        neighbours = torch.from_numpy(plan.neighbours[positions])
     return MaskedBatch(
         inputs_of(input_ids, lengths, segments),
         masked_positions=torch.from_numpy(masked_positions),
         masked_labels=torch.from_numpy(masked_labels),
         next_sentence_labels=None if labels is None else torch.from_numpy(labels),
         instances=torch.from_numpy(positions),
-        neighbours=None if plan.pairs is None else torch.from_numpy(plan.pairs[positions]),
+        neighbours=neighbours,
         masking_probability=masker.config.probability,
     )
 

@@ -66,7 +66,7 @@ class EpochPlan:
     """Whether sequences are [CLS] A [SEP] B [SEP]; otherwise they are [CLS] A [SEP]."""
     truncated: Int64s
     """The number of tokens by which each instance was truncated."""
-    pairs: Int64s | None
+    neighbours: Int64s | None
     """With `mlm+contrast`, the number of the pair of neighbours that each instance belongs to, or
     -1 if it belongs to none; both are next to each other in the order."""
 
@@ -84,7 +84,7 @@ def plan_epoch(
     """
     parts = _Parts.of(shards, np.asarray(documents, np.int64))
     key = make_key("instances", seed, epoch)
-    pairs = None
+    neighbours = None
     is_single = config.objectives in ("mlm", "mlm+contrast")
     if is_single:
         ranges, first = _plan_runs(parts, config, key)
@@ -92,7 +92,7 @@ def plan_epoch(
         ranges = _plan_pairs(parts, config, key)
     order = permutation(make_key("order", seed, epoch), len(ranges[0]))
     if config.objectives == "mlm+contrast":
-        order, pairs = _with_neighbours(order, first)
+        order, neighbours = _with_neighbours(order, first)
     a_start, a_stop, b_start, b_stop, swapped, lost = (values[order] for values in ranges)
     return EpochPlan(
         a_start=a_start,
@@ -103,7 +103,7 @@ def plan_epoch(
         lengths=(a_stop - a_start) + (b_stop - b_start) + (2 if is_single else 3),
         paired=not is_single,
         truncated=lost,
-        pairs=pairs,
+        neighbours=neighbours,
     )
 
 
