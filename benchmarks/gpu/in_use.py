@@ -214,7 +214,7 @@ def finetuning(device: Device, folder: Path) -> dict[str, Any]:
     ranks = Ranks(0, 1, device.device)
     hardware = TaskHardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
     learner, _ = new_learner(open_model(made), config, [setup], 1)
-    seed_run = train_seed(config, [setup], learner, 1, hardware, None)
+    seed_run = train_seed(config, [setup], learner, hardware, None)
     return {"examples": len(setup.train.examples), "ours": seed_run.examples_per_second}
 
 

@@ -205,7 +205,7 @@ def finetuning(device: Device, model: Path, sst2: Path) -> dict[str, Any]:
     ranks = Ranks(0, 1, device.device)
     hardware = TaskHardware(ranks, "bf16", device.peak or 1e12, 65536, 65536)
     learner, _ = new_learner(open_model(model), config, [setup], 1)
-    found = train_seed(config, [setup], learner, 1, hardware, None)
+    found = train_seed(config, [setup], learner, hardware, None)
     (evaluation,) = found.evaluations.values()
     return {
         "examples": len(setup.train.examples),

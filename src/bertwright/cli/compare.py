@@ -103,7 +103,7 @@ def _verb() -> Callable[..., None]:
             test: Labelled file that is evaluated once, at the end; unset: the metrics are those of
                 dev.
             preset: python: compare five systems on the documentation of this computer's Python,
-                which takes about 15 minutes on two cores and needs no corpus and no labels.
+                which takes about 20 minutes on two cores and needs no corpus and no labels.
             dry_run: Show what would be done, how long it takes and how much disk space it needs.
             open_page: Open the page in a browser at the end.
         """

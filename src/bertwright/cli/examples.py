@@ -30,7 +30,7 @@ bertwright data stories --task counting --seed 2 --out counting.txt
 bertwright data trees wsj/train --out shards
 bertwright data trees train.mrg --vocab-size 16000 --out shards
 bertwright data trees train.mrg --tokenizer runs/bert --out shards
-bertwright pretrain --data shards --out runs/mine --minutes 30
+bertwright pretrain --config half-hour --data shards --out mine
 bertwright pretrain --data shards --model bert-small --out small --steps 9000
 bertwright pretrain --data shards --init bert-base --out runs/more --epochs 1
 bertwright finetune classification --model mine --train reviews.csv --out r

@@ -22,13 +22,12 @@ class CompareConfig:
     """Two files of parallel text, SOURCE TARGET: line i of one translates line i of the other. For
     seq2seq, the Transformer and CoVe."""
     minutes: float | None = None
-    """Minutes of pre-training per system; unset: 3, with --preset python 1.5."""
+    """Minutes of pre-training per system; unset: 3."""
     tokens: int | None = None
     """Number of tokens that each system reads in pre-training, instead of minutes."""
     task_minutes: float | None = None
-    """Maximum minutes of one fine-tuning of the systems that are named, including the search for
-    its learning rate; unset: those that a system already has in this folder, else 1, with --preset
-    python 0.4."""
+    """Maximum minutes of one fine-tuning of the systems that are named; unset: those that a system
+    already has in this folder, else 1."""
     fractions: tuple[float, ...] = (1.0,)
     """Fractions of the labelled training examples to fine-tune on, such as 0.1 1."""
     seeds: int = 1

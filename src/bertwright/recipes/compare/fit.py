@@ -4,11 +4,9 @@ The ways are a linear layer on a system's frozen features, fine-tuning the whole
 fine-tuning the same network from random weights. Linear layers on frozen features are fitted
 without steps (`recipes/finetune/fitted.py`).
 
-A fit takes `task_minutes` at most, with the choice of its learning rate; `finetune` keeps this
-time. In it, a model is trained for all its epochs if there is time, and its learning rate falls to
-zero at the end of its epochs or of its time. Further learning rates are tried if there is time for
-another whole fit. Dev selects the rate and the epoch, and the test file is read once, by the
-selected model.
+A fit takes `task_minutes` at most, and `finetune` keeps this time. In it, a model is trained for
+all its epochs if there is time, and its learning rate falls to zero at the end of its epochs or of
+its time. Dev selects the epoch, and the test file is read once, by the selected model.
 """
 
 from __future__ import annotations
@@ -213,19 +211,9 @@ class Fit(SystemStep):
             settings = replace(settings, layers=layers, network=network)
             if self.entry.network == "linear":  # it is fitted without steps
                 return settings
-        else:
-            settings = replace(settings, learning_rate=self._rates(of))
         epochs = epochs_of(settings, examples)
         every = min(1.0, (EVALUATIONS - 1) / epochs)
         return replace(settings, epochs=epochs, evaluations_per_epoch=every)
-
-    def _rates(self, of: Comparison) -> float | str:
-        """Return the learning rates to try; further seeds take that of the first one."""
-        first = replace(self, seed=of.config.seed)
-        done = None if self.seed == first.seed else of.done(first)
-        if done is not None and (rate := done.rows[0].rate) is not None:
-            return rate
-        return ",".join(f"{rate:g}" for rate in self.entry.rates)
 
     def _evaluate(
         self, of: Comparison, out: Path, settings: FinetuneConfig, found: dict[str, Any]

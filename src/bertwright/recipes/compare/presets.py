@@ -55,24 +55,20 @@ class Preset:
     measurements: Sequence[type[SystemStep]] = MEASUREMENTS
 
 
-PYTHON = Preset("python", FIVE, minutes=1.5, task_minutes=0.4, sizes=[(0.0, 800)])
+PYTHON = Preset("python", FIVE, minutes=3.0, task_minutes=1.0, sizes=[(0.0, 800)])
 QUICKSTART = Preset(
     "quickstart",
     ("bert",),
     minutes=5.0,
     task_minutes=1.5,
     sizes=[(0.0, 100), (1.0, 400), (3.0, 1600), (15.0, 6400)],
-    # Shorter sequences and more masks than published give more predictions in the same time
-    # (experiments/small_budget). One learning rate leaves the time to training.
     systems={
         "bert": replace(
             SYSTEMS["bert"],
             settings={
-                "instances": {"sequence_length": 64},
-                "masking": {"probability": 0.25},
+                **SYSTEMS["bert"].settings,
                 "validation": {"fraction": HELD_OUT, "hold_out": "documents", "tokens": 32768},
             },
-            rates=(3e-4,),
         )
     },
     measurements=(),

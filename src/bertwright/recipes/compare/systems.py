@@ -11,18 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bertwright.config import values
+from bertwright.config.recipes import recipe_file
 from bertwright.models.catalogue import MODELS
 
 Data = Literal["wordpieces", "words", "wordpiece-pairs", "word-pairs"]
 """The data of a system: text or translations, in one of the two vocabularies."""
 
-STATIC_RATES = (3e-3, 1e-2, 1e-3)
-LSTM_RATES = (1e-3, 3e-3, 3e-4)
-TRANSFORMER_RATES = (3e-4, 1e-3, 1e-4)
-"""The learning rates that fine-tuning tries; the one that is most likely to be best is first."""
-
 _LANGUAGE_MODEL: dict[str, Any] = {"sequence_length": 128}
 _POSITIONS = {"max_position_embeddings": 128}
+_SET_BY_THE_COMPARISON = ("model", "minutes", "validation")
+_HALF_HOUR = {
+    key: value
+    for key, value in values.read_toml(recipe_file("half-hour")).items()
+    if key not in _SET_BY_THE_COMPARISON
+}
+"""How BERT is trained: as by the recipe for small budgets."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,6 @@ class Entry:
     """Whether `finetune generation` trains it to write a text after another text."""
     layers: Literal["last", "embeddings+last"] | None = None
     """The layers that are its frozen features; None: the layer that `embed` reads."""
-    rates: tuple[float, ...] = TRANSFORMER_RATES
-    """The learning rates to try in fine-tuning."""
     network: Literal["linear", "taglm"] = "linear"
     """The network that is trained on its frozen features."""
     needs: str = ""
@@ -100,7 +102,6 @@ _ALL = (
         "nnlm.md",
         {**_LANGUAGE_MODEL, "optimizer": {"learning_rate": 4e-2}},
         scores="text",
-        rates=LSTM_RATES,
     ),
     Entry(
         "word2vec",
@@ -113,7 +114,6 @@ _ALL = (
         "word2vec.md",
         {"architecture": {"hidden_size": 128}},
         passes=40,
-        rates=STATIC_RATES,
     ),
     Entry(
         "glove",
@@ -126,7 +126,6 @@ _ALL = (
         "glove.md",
         {"architecture": {"hidden_size": 128}},
         passes=60,
-        rates=STATIC_RATES,
     ),
     Entry(
         "fasttext",
@@ -139,7 +138,6 @@ _ALL = (
         "fasttext.md",
         {"architecture": {"hidden_size": 128, "buckets": 200_000}},
         passes=20,
-        rates=STATIC_RATES,
     ),
     Entry(
         "seq2seq",
@@ -151,7 +149,6 @@ _ALL = (
         "fits (attention). It is trained on translations in place of the text.",
         "seq2seq.md",
         {"batch": {"tokens": 2048}, "optimizer": {"learning_rate": 2e-3}},
-        rates=LSTM_RATES,
     ),
     Entry(
         "cove",
@@ -169,7 +166,6 @@ _ALL = (
             "architecture": {"embedding_size": 128, "hidden_size": 200},
         },
         layers="embeddings+last",
-        rates=LSTM_RATES,
         needs="word2vec",
     ),
     Entry(
@@ -186,7 +182,6 @@ _ALL = (
             "architecture": {"output_size": 8192},
         },
         layers="embeddings+last",
-        rates=LSTM_RATES,
     ),
     Entry(
         "taglm",
@@ -214,7 +209,6 @@ _ALL = (
         "awd-lstm.md",
         {**_LANGUAGE_MODEL, "optimizer": {"learning_rate": 1e-2}},
         scores="text",
-        rates=LSTM_RATES,
     ),
     Entry(
         "transformer",
@@ -273,13 +267,9 @@ _ALL = (
         "bert-mini",
         "wordpieces",
         "It hides some of the tokens and predicts those, so that every layer sees both sides of a "
-        "token.",
+        "token. It also learns which passages follow each other, by their vectors.",
         "bert.md",
-        {
-            "instances": {"objectives": "mlm", "sequence_length": 64, "short_probability": 0.0},
-            "masking": {"probability": 0.25},
-            "long_phase": {"fraction": 0.15, "sequence_length": 128},
-        },
+        _HALF_HOUR,
         scores="masked",
         writes=True,
     ),

@@ -34,8 +34,8 @@ FORMAT = 3
 """The version of the format of `learning-rates.json`."""
 FILE, FOLDER = "learning-rates.json", "learning-rates"
 
-Train = Callable[[float, Log | None, float | None], SeedRun]
-"""Trains the first seed with a learning rate, a log, and the seconds that are left."""
+Train = Callable[[float, Log | None], SeedRun]
+"""Trains the first seed with a learning rate and a log."""
 
 
 @dataclass
@@ -69,17 +69,12 @@ class Trials:
         train: Train,
         say: Callable[[str], None],
         on_skipped: Callable[[], None],
-        seconds: float | None = None,
     ) -> Chosen:
         """Run the trials and choose the rate with the best score on dev.
-
-        If the time is limited, the first rate may take all of it, and each further one is tried if
-        as much time is left as the longest trial took.
 
         Args:
             train: trains the first seed.
             on_skipped: called for each trial that was completed before.
-            seconds: the time for all trials; None: no limit.
 
         Raises:
             Diverged: all rates diverged.
@@ -87,20 +82,15 @@ class Trials:
         """
         trials: list[dict[str, Any]] = []
         runs: dict[float, SeedRun] = {}
-        began = time.monotonic()
         with SeveralRuns() as signals:
             for rate in self.rates:
-                left = None if seconds is None else seconds - (time.monotonic() - began)
-                if left is not None and trials and left < max(each["seconds"] for each in trials):
-                    say(f"learning rate {rate:g}: not tried, because {left:.0f} s are left")
-                    continue
                 if rate in self.tried:
                     trials.append(self.tried[rate])
                     say(f"learning rate {rate:g}: {_outcome(trials[-1])}, tried before")
                     on_skipped()
                     continue
                 signals.heed()
-                trial, seed_run = self._try(rate, train, say, left)
+                trial, seed_run = self._try(rate, train, say)
                 trials.append(trial)
                 if seed_run is not None:
                     runs[rate] = seed_run
@@ -124,7 +114,7 @@ class Trials:
         return Chosen(chosen, trials, first if first is not None and first.state else None)
 
     def _try(
-        self, rate: float, train: Train, say: Callable[[str], None], seconds: float | None
+        self, rate: float, train: Train, say: Callable[[str], None]
     ) -> tuple[dict[str, Any], SeedRun | None]:
         """Train with a rate and return the trial as it is written, and its seed; None: it
         diverged.
@@ -136,7 +126,7 @@ class Trials:
             log = Log(folder, say, labels={"seed": self.seed})
         seed_run: SeedRun | None
         try:
-            seed_run = train(rate, log, seconds)
+            seed_run = train(rate, log)
         except Diverged:
             seed_run = None
         finally:

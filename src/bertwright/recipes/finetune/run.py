@@ -75,8 +75,7 @@ def finetune(
 
     Several tasks are trained as heads on the same encoder (multi-task learning). `on_progress` is
     called with the number of tokens processed over all seeds; for frozen features, with the number
-    of tokens encoded. `seconds` is the maximum time of a run of one seed, with the choice of its
-    learning rate.
+    of tokens encoded. `seconds` is the maximum time of a run of one seed and one learning rate.
 
     Raises:
         Diverged: every seed diverged.

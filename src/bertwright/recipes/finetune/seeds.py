@@ -33,6 +33,7 @@ from bertwright.recipes.finetune.setup import TaskSetup
 from bertwright.recipes.finetune.training import (
     EVALUATED,
     Diverged,
+    SeedOptions,
     SeedRun,
     TaskHardware,
     train_seed,
@@ -193,12 +194,12 @@ class Seeds:
             f"{more + self.config.seeds} trainings in place of {self.config.seeds}"
         )
 
-        def train(rate: float, log: Log | None, seconds: float | None) -> SeedRun:
-            return self._train(replace(self.config, learning_rate=rate), features, log, seconds)
+        def train(rate: float, log: Log | None) -> SeedRun:
+            return self._train(replace(self.config, learning_rate=rate), features, log)
 
         one = self._cost() / self.config.seeds
         try:
-            chosen = rates.choose(train, self.say, lambda: self._count(one), self._left)
+            chosen = rates.choose(train, self.say, lambda: self._count(one))
         except Interrupted as interrupted:
             raise Interrupted(
                 interrupted.exit_code - 128,
@@ -279,7 +280,7 @@ class Seeds:
         config: FinetuneConfig,
         features: tuple[FeatureTable, list[TaskSetup]] | None,
         log: Log | None,
-        seconds: float | None,
+        seconds: float | None = None,
     ) -> SeedRun:
         """Train the seed that a configuration names, in `seconds` at most."""
         if features is not None:  # training on them is fast, so it shows no progress
@@ -317,19 +318,10 @@ class Seeds:
         if only_start and start is not None:
             start.place_fitted(learner)
             return SeedRun(seed, weights_of(learner))
-        return train_seed(
-            config,
-            setups,
-            learner,
-            seed,
-            self.hardware,
-            log,
-            self._count if features is None else silent,
-            None if seconds is None else max(0.0, seconds - (time.monotonic() - began)),
-            start,
-            on_evaluation,
-            has_dev,
-        )
+        left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
+        on_tokens = self._count if features is None else silent
+        options = SeedOptions(left, start, has_dev, on_evaluation, on_tokens)
+        return train_seed(config, setups, learner, self.hardware, log, options)
 
     @property
     def _left(self) -> float | None:

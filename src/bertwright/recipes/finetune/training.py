@@ -102,32 +102,42 @@ class SeedRun:
         return sum(mains) / len(mains) if mains and all(map(math.isfinite, mains)) else -math.inf
 
 
+@dataclass(frozen=True)
+class SeedOptions:
+    """How a seed is trained, beside what its configuration says."""
+
+    seconds: float | None = None
+    """The maximum time of training, if its epochs take longer: the learning rate falls to zero
+    until then, and the last evaluation on dev follows. None: no limit.
+    """
+    start: HeadStart | None = None
+    """The fitted layers that new heads begin as, which are evaluated before the first step."""
+    has_dev: bool = True
+    """Whether there are evaluations on dev; without them, the last weights are kept."""
+    on_evaluation: Callable[[SeedRun], object] = silent
+    """Called with the result of each evaluation."""
+    on_tokens: Callable[[float], None] = silent
+    """Called with the number of tokens of each step, and a third of that of evaluated tokens."""
+
+
 def train_seed(
     config: FinetuneConfig,
     setups: Sequence[TaskSetup],
     learner: Learner,
-    seed: int,
     hardware: TaskHardware,
     log: Log | None,
-    on_tokens: Callable[[float], None] = silent,
-    seconds: float | None = None,
-    start: HeadStart | None = None,
-    on_evaluation: Callable[[SeedRun], object] = silent,
-    has_dev: bool = True,
+    options: SeedOptions = SeedOptions(),
 ) -> SeedRun:
-    """Train a learner, and keep its best or its last weights, as set by `config.keep`.
+    """Train a learner with the seed of a configuration, and keep its best or its last weights, as
+    set by `config.keep`.
 
-    The learner is an encoder, or a table of features, with a head for each task. `on_tokens` is
-    called with the number of tokens of each step, and with a third of the number of evaluated
-    tokens. Training ends after `seconds` if its epochs take longer; its learning rate falls to zero
-    until then. The last evaluation on dev follows. With `start`, new heads begin as fitted layers,
-    which are evaluated before the first step. `on_evaluation` is called with the result of each
-    evaluation; without `has_dev` there are none, and the last weights are kept.
+    The learner is an encoder, or a table of features, with a head for each task.
 
     Raises:
         Diverged: the gradients of several steps, or predictions on dev, are not finite.
     """
     epochs, rate = cast(float, config.epochs), cast(float, config.learning_rate)
+    seed, start = config.seed, options.start
     learner = learner.to(hardware.device)
     windows = (ids for s in setups for instance in s.train.instances for ids in instance.ids)
     train_task_words(learner, chain.from_iterable(windows))
@@ -137,22 +147,20 @@ def train_seed(
         hardware.micro_tokens,
         seed,
         hardware.ranks,
-        on_tokens,
+        options.on_tokens,
     )
     in_epoch = loader.steps_in_epoch
     steps = max(1, round(epochs * in_epoch))
     every = max(1, round(in_epoch / config.evaluations_per_epoch))
     stepping = Stepping(learner, config, rate, epochs, steps)
-    validation = _Validation(
-        config, setups, learner, hardware, in_epoch, on_tokens, on_evaluation, SeedRun(seed)
-    )
+    validation = _Validation(config, setups, learner, hardware, in_epoch, options, SeedRun(seed))
 
     def begin_step(done: float, width: float) -> float:
         validation.steps += 1
         return stepping(done, width)
 
     if start is not None:
-        if config.keep == "best" and has_dev:
+        if config.keep == "best" and options.has_dev:
             start.place_fitted(learner)
             evaluate_and_log(learner, validation, log, Position())
         start.place_to_train(learner)
@@ -162,11 +170,11 @@ def train_seed(
         begin_step=begin_step,
         clip_norm=config.clip_norm,
         source=loader,
-        budget=Budget(steps=steps, seconds=seconds),
+        budget=Budget(steps=steps, seconds=options.seconds),
         seed=seed,
         hardware=hardware,
         log=log,
-        evaluate=validation if has_dev else None,
+        evaluate=validation if options.has_dev else None,
         save=lambda position: None,
         when_to_log=LogConfig(every_seconds=5.0),
         when_to_validate=ValidationConfig(every_steps=every),
@@ -180,7 +188,7 @@ def train_seed(
         if type(error) is not BertwrightError:
             raise
         raise Diverged(f"seed {seed}: {error}") from error  # gradients are not finite
-    if not has_dev:
+    if not options.has_dev:
         validation.run = SeedRun(seed, weights_of(learner), step=position.step)
         validation.run.best_epoch = position.step / in_epoch
     run = validation.run
@@ -311,8 +319,7 @@ class _Validation:
     learner: Learner
     hardware: TaskHardware
     steps_in_epoch: int
-    on_tokens: Callable[[float], None]
-    on_evaluation: Callable[[SeedRun], object]
+    options: SeedOptions
     run: SeedRun
     """The result with the weights that are kept."""
     steps: int = 0
@@ -334,14 +341,14 @@ class _Validation:
         self.evaluations += 1
         now = SeedRun(self.run.seed, step=self.steps, best_epoch=self.steps / self.steps_in_epoch)
         for setup in self.setups:
-            evaluate_task(now, setup, self.learner, self.hardware, self.on_tokens)
+            evaluate_task(now, setup, self.learner, self.hardware, self.options.on_tokens)
         is_better = self.evaluations == 1 or now.score > self.best
         self.best = now.score if is_better else self.best
         self.without_improvement = 0 if is_better else self.without_improvement + 1
         if is_better or self.config.keep == "last":
             now.state = weights_of(self.learner)
             self.run = now
-        self.on_evaluation(now)
+        self.options.on_evaluation(now)
         self.seconds += time.monotonic() - began
         if len(self.setups) == 1:
             (only,) = now.evaluations.values()

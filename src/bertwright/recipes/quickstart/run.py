@@ -32,9 +32,6 @@ from bertwright.report.pages import write_report
 from bertwright.report.read import read_run
 from bertwright.train.log import METRICS
 
-MODEL = "bert-mini"
-"""The preset that learns the most in five minutes on two cores; see `experiments`."""
-
 
 def quickstart(
     out: Path,
@@ -166,7 +163,7 @@ def next_commands() -> list[str]:
     return [
         "bertwright tokenizer train corpus/ --vocab-size 16384 --out tokenizer",
         "bertwright data build corpus/ --tokenizer tokenizer --out shards",
-        f"bertwright pretrain --data shards --model {MODEL} --minutes 30 --out runs/mine",
+        "bertwright pretrain --config half-hour --data shards --out runs/mine",
         "bertwright finetune classification --model runs/mine --train labelled.tsv --out runs/task",
         "bertwright compare corpus/ --train labelled.tsv --out runs/ladder",
     ]

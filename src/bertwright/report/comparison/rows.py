@@ -66,7 +66,7 @@ class Row:
     minutes: float | None = None
     """The minutes that the training could take at most; None: tokens set its length."""
     seconds: float | None = None
-    """The seconds of training, with the choice of its learning rate."""
+    """The seconds of training."""
     seconds_of_evaluation: float | None = None
     waited: float | None = None
     """The fraction of its time for which the training waited for cores that other processes used;
@@ -83,7 +83,7 @@ class Row:
     """The number of labelled examples of the fraction."""
     epochs: float | None = None
     rate: float | None = None
-    """The learning rate that dev selected; None: it was trained without steps."""
+    """The learning rate; None: it was trained without steps."""
     degenerate: bool | None = None
     """Whether the prediction is the same for all examples."""
 
