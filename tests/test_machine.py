@@ -1,11 +1,13 @@
-"""The cores and the memory that a container grants, and the name of the processor."""
+"""The cores and the memory that a container grants, and how long threads waited for a core."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from bertwright import machine
 from bertwright.machine import cpu_quota, processor, usable_cores, usable_memory
 
 
@@ -59,3 +61,32 @@ def test_the_processor_has_the_name_that_linux_gives_it(tmp_path: Path) -> None:
     (tmp_path / "proc" / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Engine No. 2\n")
     assert processor(tmp_path) == "Engine No. 2"
     assert processor(tmp_path / "none")
+
+
+def times(**seconds: tuple[float, float]) -> dict[str, str]:
+    """Return the files that tell for how many seconds each thread had a core and waited for one."""
+    return {
+        f"proc/self/task/{thread}/schedstat": f"{ran * 1e9:.0f} {waited * 1e9:.0f} 5\n"
+        for thread, (ran, waited) in seconds.items()
+    }
+
+
+def test_threads_that_wait_for_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    now = iter((100.0, 110.0, 100.0, 110.0))
+    monkeypatch.setattr(machine.time, "monotonic", lambda: next(now))
+    system(tmp_path, times(first=(5.0, 1.0), second=(0.0, 0.0)))
+    before = machine.core_times(tmp_path)
+    system(tmp_path, times(first=(11.0, 5.0), second=(6.0, 0.0)))  # 12 s of 20, and 4 waited
+    assert machine.waited_since(before, tmp_path) == pytest.approx(4 / 16)
+
+    system(tmp_path, times(first=(0.0, 0.0), second=(0.0, 0.0)))
+    before = machine.core_times(tmp_path)
+    system(tmp_path, times(first=(10.0, 8.0), second=(9.0, 9.0)))  # it had 19 s of 20
+    assert machine.waited_since(before, tmp_path) == pytest.approx(1 / 20)
+
+
+def test_nothing_is_known_where_the_system_does_not_tell(tmp_path: Path) -> None:
+    assert machine.waited_since(machine.core_times(tmp_path), tmp_path) is None

@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 import platform
 import re
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/")
@@ -29,28 +31,45 @@ def usable_cores(root: Path = ROOT) -> int:
     return max(1, min(cores, int(cpu_quota(root) or cores)))
 
 
-def core_times(root: Path = ROOT) -> dict[str, tuple[int, int]]:
-    """Return the nanoseconds for which each thread of this process had a core, and for which it
-    waited for one; empty if the system does not tell.
+@dataclass(frozen=True)
+class CoreTimes:
+    """How the threads of this process used the cores, until a moment."""
+
+    at: float
+    """The moment, in seconds of `time.monotonic`."""
+    threads: Mapping[str, tuple[int, int]]
+    """The nanoseconds for which each thread had a core, and for which it waited for one; empty if
+    the system does not tell.
     """
+
+
+def core_times(root: Path = ROOT) -> CoreTimes:
+    """Return how the threads of this process have used the cores."""
     found = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
         words = _words(path)  # empty if the thread has ended
         if len(words) == 3:
             found[path.parent.name] = int(words[0]), int(words[1])
-    return found
+    return CoreTimes(time.monotonic(), found)
 
 
-def waited_since(before: Mapping[str, tuple[int, int]], root: Path = ROOT) -> float | None:
-    """Return the fraction of their time for which the threads waited for a core since
-    `core_times` returned `before`; None: unknown. It is high if other processes use the cores.
+def waited_since(before: CoreTimes, root: Path = ROOT) -> float | None:
+    """Return the fraction of their time for which the threads waited for a core that another
+    process used, since `core_times` returned `before`; None: unknown.
+
+    Threads of this process also wait for each other if there are more of them than cores, so the
+    fraction is at most that of the cores' time which this process did not use.
     """
+    now = core_times(root)
     ran = waited = 0
-    for thread, (now_ran, now_waited) in core_times(root).items():
-        then_ran, then_waited = before.get(thread, (0, 0))
+    for thread, (now_ran, now_waited) in now.threads.items():
+        then_ran, then_waited = before.threads.get(thread, (0, 0))
         ran += now_ran - then_ran
         waited += now_waited - then_waited
-    return waited / (ran + waited) if ran + waited > 0 else None
+    if ran + waited == 0:
+        return None
+    used = ran / (1e9 * (now.at - before.at) * usable_cores(root))
+    return max(0.0, min(waited / (ran + waited), 1.0 - used))
 
 
 def usable_memory(root: Path = ROOT) -> int | None:
