@@ -60,11 +60,10 @@ def fit(
     config = FinetuneConfig(str(model), str(out), seed=seed, baselines=False, **settings)
     if way in RULE:
         rate, epochs = RULE[way]
-        encoder = load(model).runner.encoder
-        size = sum(each.numel() for each in encoder.parameters())
+        spec_of_encoder = load(model).runner.encoder.spec
         config = replace(
             config,
-            learning_rate=rate * fixed_rate(config, encoder.spec, size),
+            learning_rate=rate * fixed_rate(config, spec_of_encoder),
             epochs=epochs * epochs_of(config, labels or 20_000),
         )
     found = finetune([spec], config, silent, overwrite=True)

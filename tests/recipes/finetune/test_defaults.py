@@ -199,7 +199,7 @@ def test_a_configuration_of_before_there_was_auto_trains_as_it_did(
         "task", "classification", TaskFilesConfig(str(train), str(dev)), ClassificationOptions()
     )
     results = finetune([task], config, lambda line: None)
-    assert results["settings"]["learning_rate"] == defaults.usual_rate(config, 32) == 1e-3
+    assert results["settings"]["learning_rate"] == defaults.usual_rate(config, 32)
     assert (results["learning_rates"], results["baselines"]) == ([], {})
 
 

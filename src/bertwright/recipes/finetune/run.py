@@ -132,7 +132,7 @@ def finetune(
         rate = named[0] if named else usual_rate(config, spec.width)
         learner, new = new_learner(opened, config, setups, config.seed)
         if config.learning_rate == "auto":
-            rate = fixed_rate(config, spec, parameters)
+            rate = fixed_rate(config, spec)
         config = replace(config, epochs=epochs, precision=precision)
         # Raise an error for settings that do not fit the model before anything is written.
         Stepping(learner, config, rate, epochs, 1)
