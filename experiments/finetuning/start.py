@@ -60,11 +60,13 @@ def fit(
     config = FinetuneConfig(str(model), str(out), seed=seed, baselines=False, **settings)
     if way in RULE:
         rate, epochs = RULE[way]
-        spec_of_encoder = load(model).runner.encoder.spec
+        encoder, usual = load(model).runner.encoder, epochs_of(config, labels or 20_000)
+        size = sum(each.numel() for each in encoder.parameters())
+        steps = usual * (labels or 20_000) / config.batch_size
         config = replace(
             config,
-            learning_rate=rate * fixed_rate(config, spec_of_encoder),
-            epochs=epochs * epochs_of(config, labels or 20_000),
+            learning_rate=rate * fixed_rate(config, encoder.spec, size, steps),
+            epochs=epochs * usual,
         )
     found = finetune([spec], config, silent, overwrite=True)
     seconds, tuned = time.monotonic() - began, load(out)

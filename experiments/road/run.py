@@ -138,8 +138,10 @@ def measure(name: str | None, given: argparse.Namespace, lines: Lines) -> None:
         }
         if lines.has(**key):
             continue
-        facts = ("title", "value", "low", "high", "reason", "parameters", "tokens")
-        facts += ("passes", "seconds", "examples", "epochs", "rate", "waited", "degenerate")
+        facts = (
+            *("title", "value", "low", "high", "reason", "parameters", "tokens", "passes"),
+            *("seconds", "examples", "epochs", "rate", "waited", "degenerate"),
+        )
         found = {each: row[each] for each in facts if row[each] not in (None, "")}
         lines.add(key | found | {"processor": processor(), "cores": usable_cores()})
 

@@ -179,10 +179,10 @@ class FinetuneConfig:
     """
     learning_rate: float | str | None = "auto"
     """The peak learning rate. Several, as 1e-4,3e-4,1e-3: each trains the first seed, and dev
-    selects one. auto: 3e-5 * 768 / H for a hidden size of H, and three times that from random
-    weights; 3e-3 for recurrent encoders and word vectors; a linear layer on features is fitted
-    without steps and needs no rate. none: 3e-5 * 768 / H in any case; with features 1e-2, or 1e-3
-    with an LSTM.
+    selects one. auto: 3e-5 * 768 / H for a hidden size of H; under 30 million parameters up to
+    three times that with fewer than 500 steps, and from random weights; 3e-3 for recurrent encoders
+    and word vectors; a linear layer on features is fitted without steps and needs no rate. none:
+    3e-5 * 768 / H in any case; with features 1e-2, or 1e-3 with an LSTM.
     """
     batch_size: int = 32
     """Examples per step."""

@@ -21,6 +21,7 @@ from bertwright.inference.model import Model
 from bertwright.models.elmo.config import ElmoConfig
 from bertwright.models.nnlm.config import NnlmConfig
 from bertwright.models.word_vectors.config import Word2VecConfig
+from bertwright.nn.encoder import EncoderSpec
 from bertwright.recipes.finetune import defaults, rates, seeds
 from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
@@ -319,3 +320,15 @@ def test_baselines_are_left_out_where_they_take_long(
     assert learned(model, tmp_path / "a", tmp_path, **quick)[0]["baselines"] == {}
     asked, _ = learned(model, tmp_path / "b", tmp_path, **quick, baselines=True)
     assert set(asked["baselines"]) == {"majority", "tfidf"}
+
+
+def test_a_small_encoder_with_few_steps_learns_at_a_higher_rate() -> None:
+    config = FinetuneConfig("m", "o")
+    spec = EncoderSpec(width=256, depth=4, vocab_size=100, max_length=128)
+    for steps, rate in {6000: 9e-5, 500: 9e-5, 125: 1.8e-4, 10: 2.7e-4}.items():
+        assert defaults.fixed_rate(config, spec, 5_000_000, steps) == pytest.approx(rate)
+        assert defaults.fixed_rate(config, spec, 50_000_000, steps) == pytest.approx(9e-5)
+    random = replace(config, random_start=True)
+    assert defaults.fixed_rate(random, spec, 5_000_000, 6000) == pytest.approx(2.7e-4)
+    recurrent = replace(spec, max_length=None)
+    assert defaults.fixed_rate(config, recurrent, 5_000_000, 10) == 3e-3

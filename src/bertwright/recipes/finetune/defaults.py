@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,7 +20,10 @@ computed by default. They take about ten seconds.
 """
 
 SMALL = 30_000_000
-"""An encoder with fewer parameters than this reads a text by the mean of its last layer."""
+"""An encoder with fewer parameters than this reads a text by the mean of its last layer, and learns
+at a higher rate if it has few steps."""
+MANY_STEPS, MOST_TIMES = 500, 3.0
+"""A small encoder with fewer steps learns at a higher rate, up to so many times."""
 OF_STEPS = (
     *("batch_size", "warmup", "weight_decay", "bias_correction", "clip_norm", "dropout"),
     *("attention_dropout", "keep", "evaluations_per_epoch", "patience"),
@@ -138,19 +142,27 @@ def takes_seconds(task: TaskConfig, examples: Iterable[Example]) -> bool:
     return characters * pairs * max(1.0, len(task.labels) / 8) < MOST_CHARACTERS
 
 
-def fixed_rate(config: FinetuneConfig, spec: EncoderSpec) -> float:
+def fixed_rate(config: FinetuneConfig, spec: EncoderSpec, parameters: int, steps: float) -> float:
     """Return the learning rate that suits an encoder: what `auto` means.
 
-    Random weights learn at three times the rate of pre-trained ones, which a higher rate would
-    spoil (experiments/finetuning). Recurrent encoders and word vectors, which have no maximum
-    length, learn at 3e-3 in both cases (Howard & Ruder 2018 fine-tune at 4e-3 and 1e-2).
+    It is the lowest that learns the task in the steps that there are, because a higher one spoils
+    what the features know; random weights know nothing (experiments/finetuning). Recurrent encoders
+    and word vectors, which have no maximum length, learn at 3e-3 in any case (Howard & Ruder 2018
+    fine-tune at 4e-3 and 1e-2).
+
+    Args:
+        parameters: the number of parameters of the encoder.
+        steps: the number of steps of all epochs.
     """
     rate = usual_rate(config, spec.width)
     if config.transfer == "features":
         return rate
     if spec.max_length is None:
         return 3e-3
-    return 3 * rate if config.random_start else rate
+    if parameters >= SMALL:
+        return rate
+    times = MOST_TIMES if config.random_start else math.sqrt(MANY_STEPS / max(1.0, steps))
+    return rate * min(MOST_TIMES, max(1.0, times))
 
 
 def usual_rate(config: FinetuneConfig, width: int) -> float:

@@ -127,12 +127,14 @@ def finetune(
         hardware = TaskHardware(ranks, precision, peak, micro, predicted)
         setups = [_read_best(each, opened, config, hardware, say) for each in setups]
         baselines = _baselines(setups, config, say)
-        epochs = epochs_of(config, sum(len(s.train.examples) for s in setups))
+        examples = sum(len(each.train.examples) for each in setups)
+        epochs = epochs_of(config, examples)
         named = rates_of(config.learning_rate)
         rate = named[0] if named else usual_rate(config, spec.width)
         learner, new = new_learner(opened, config, setups, config.seed)
         if config.learning_rate == "auto":
-            rate = fixed_rate(config, spec)
+            steps = epochs * examples / config.batch_size
+            rate = fixed_rate(config, spec, parameters, steps)
         config = replace(config, epochs=epochs, precision=precision)
         # Raise an error for settings that do not fit the model before anything is written.
         Stepping(learner, config, rate, epochs, 1)
