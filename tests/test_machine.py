@@ -75,8 +75,9 @@ def test_threads_that_wait_for_other_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
-    now = iter((100.0, 110.0, 100.0, 110.0))
+    now, used = iter((100.0, 110.0, 100.0, 110.0)), iter((5.0, 17.0, 0.0, 19.0))
     monkeypatch.setattr(machine.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(machine.time, "process_time", lambda: next(used))
     system(tmp_path, times(first=(5.0, 1.0), second=(0.0, 0.0)))
     before = machine.core_times(tmp_path)
     system(tmp_path, times(first=(11.0, 5.0), second=(6.0, 0.0)))  # 12 s of 20, and 4 waited

@@ -37,9 +37,11 @@ class CoreTimes:
 
     at: float
     """The moment, in seconds of `time.monotonic`."""
+    used: float
+    """The seconds for which all threads had a core, those that have ended too."""
     threads: Mapping[str, tuple[int, int]]
-    """The nanoseconds for which each thread had a core, and for which it waited for one; empty if
-    the system does not tell.
+    """The nanoseconds for which each present thread had a core, and for which it waited for one;
+    empty if the system does not tell.
     """
 
 
@@ -50,7 +52,7 @@ def core_times(root: Path = ROOT) -> CoreTimes:
         words = _words(path)  # empty if the thread has ended
         if len(words) == 3:
             found[path.parent.name] = int(words[0]), int(words[1])
-    return CoreTimes(time.monotonic(), found)
+    return CoreTimes(time.monotonic(), time.process_time(), found)
 
 
 def waited_since(before: CoreTimes, root: Path = ROOT) -> float | None:
@@ -68,7 +70,7 @@ def waited_since(before: CoreTimes, root: Path = ROOT) -> float | None:
         waited += now_waited - then_waited
     if ran + waited == 0:
         return None
-    used = ran / (1e9 * (now.at - before.at) * usable_cores(root))
+    used = (now.used - before.used) / ((now.at - before.at) * usable_cores(root))
     return max(0.0, min(waited / (ran + waited), 1.0 - used))
 
 
