@@ -63,31 +63,36 @@ def test_the_processor_has_the_name_that_linux_gives_it(tmp_path: Path) -> None:
     assert processor(tmp_path / "none")
 
 
-def times(**seconds: tuple[float, float]) -> dict[str, str]:
-    """Return the files that tell for how many seconds each thread had a core and waited for one."""
-    return {
+def times(busy: float, **seconds: tuple[float, float]) -> dict[str, str]:
+    """Return the files that tell for how many seconds a core was busy, and for how many each thread
+    had a core and waited for one.
+    """
+    ticks = round(busy * os.sysconf("SC_CLK_TCK"))
+    threads = {
         f"proc/self/task/{thread}/schedstat": f"{ran * 1e9:.0f} {waited * 1e9:.0f} 5\n"
         for thread, (ran, waited) in seconds.items()
     }
+    return {"proc/stat": f"cpu 9 9 9 9\ncpu0 {ticks} 0 0 7 7 0 0 0 0 0\nintr 5\n", **threads}
 
 
 def test_threads_that_wait_for_other_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
-    now, used = iter((100.0, 110.0, 100.0, 110.0)), iter((5.0, 17.0, 0.0, 19.0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+    now, used = iter((100.0, 110.0, 110.0)), iter((3.0, 8.0, 12.0))
     monkeypatch.setattr(machine.time, "monotonic", lambda: next(now))
     monkeypatch.setattr(machine.time, "process_time", lambda: next(used))
-    system(tmp_path, times(first=(5.0, 1.0), second=(0.0, 0.0)))
+    system(tmp_path, times(20.0, first=(5.0, 1.0), second=(0.0, 0.0)))
     before = machine.core_times(tmp_path)
-    system(tmp_path, times(first=(11.0, 5.0), second=(6.0, 0.0)))  # 12 s of 20, and 4 waited
-    assert machine.waited_since(before, tmp_path) == pytest.approx(4 / 16)
+    system(tmp_path, times(30.0, first=(9.0, 5.0), second=(1.0, 0.0)))  # others: 5 of 10 seconds
+    assert machine.waited_since(before, tmp_path) == pytest.approx(4 / 9)
+    system(tmp_path, times(30.0, first=(9.0, 5.0), second=(1.0, 0.0)))  # others: 1 of 10 seconds
+    assert machine.waited_since(before, tmp_path) == pytest.approx(1 / 10)
 
-    system(tmp_path, times(first=(0.0, 0.0), second=(0.0, 0.0)))
+
+def test_without_the_use_of_the_cores_all_waiting_counts(tmp_path: Path) -> None:
     before = machine.core_times(tmp_path)
-    system(tmp_path, times(first=(10.0, 8.0), second=(9.0, 9.0)))  # it had 19 s of 20
-    assert machine.waited_since(before, tmp_path) == pytest.approx(1 / 20)
-
-
-def test_nothing_is_known_where_the_system_does_not_tell(tmp_path: Path) -> None:
-    assert machine.waited_since(machine.core_times(tmp_path), tmp_path) is None
+    assert machine.waited_since(before, tmp_path) is None
+    files = times(0.0, first=(6.0, 2.0))
+    system(tmp_path, {**files, "proc/stat": ""})
+    assert machine.waited_since(before, tmp_path) == pytest.approx(2 / 8)

@@ -33,26 +33,42 @@ def usable_cores(root: Path = ROOT) -> int:
 
 @dataclass(frozen=True)
 class CoreTimes:
-    """How the threads of this process used the cores, until a moment."""
+    """How this process and others have used the cores, until a moment."""
 
     at: float
     """The moment, in seconds of `time.monotonic`."""
-    used: float
-    """The seconds for which all threads had a core, those that have ended too."""
     threads: Mapping[str, tuple[int, int]]
-    """The nanoseconds for which each present thread had a core, and for which it waited for one;
-    empty if the system does not tell.
+    """The nanoseconds for which each thread of this process had a core, and for which it waited for
+    one; empty if the system does not tell.
     """
+    others: float | None
+    """The seconds for which other processes had the cores of this one; None: unknown."""
 
 
 def core_times(root: Path = ROOT) -> CoreTimes:
-    """Return how the threads of this process have used the cores."""
+    """Return how this process and others have used the cores."""
     found = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
         words = _words(path)  # empty if the thread has ended
         if len(words) == 3:
             found[path.parent.name] = int(words[0]), int(words[1])
-    return CoreTimes(time.monotonic(), time.process_time(), found)
+    busy = _busy_seconds(root)
+    others = None if busy is None else busy - time.process_time()
+    return CoreTimes(time.monotonic(), found, others)
+
+
+def _busy_seconds(root: Path) -> float | None:
+    """Return the seconds for which the cores of this process were in use; None: unknown."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    own = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    ticks = 0
+    for line in _lines(root / "proc/stat"):
+        name, *words = line.split()
+        if name in own:
+            user, nice, system, _idle, _waiting, *more = map(int, words)
+            ticks += user + nice + system + sum(more[:3])
+    return ticks / os.sysconf("SC_CLK_TCK") if ticks else None
 
 
 def waited_since(before: CoreTimes, root: Path = ROOT) -> float | None:
@@ -60,7 +76,7 @@ def waited_since(before: CoreTimes, root: Path = ROOT) -> float | None:
     process used, since `core_times` returned `before`; None: unknown.
 
     Threads of this process also wait for each other if there are more of them than cores, so the
-    fraction is at most that of the cores' time which this process did not use.
+    fraction is at most that of the cores' time which other processes used.
     """
     now = core_times(root)
     ran = waited = 0
@@ -70,8 +86,11 @@ def waited_since(before: CoreTimes, root: Path = ROOT) -> float | None:
         waited += now_waited - then_waited
     if ran + waited == 0:
         return None
-    used = (now.used - before.used) / ((now.at - before.at) * usable_cores(root))
-    return max(0.0, min(waited / (ran + waited), 1.0 - used))
+    fraction = waited / (ran + waited)
+    if before.others is None or now.others is None:
+        return fraction
+    of_cores = (now.at - before.at) * usable_cores(root)
+    return max(0.0, min(fraction, (now.others - before.others) / of_cores))
 
 
 def usable_memory(root: Path = ROOT) -> int | None:
