@@ -4,7 +4,7 @@
         [--task-minutes 60] [--tasks TREC-6 ...] [--systems bert ...] [--table]
 
 Each system is pre-trained once on english-2 of DIR, and then used for each task. Every figure is a
-line of `results.jsonl` beside this file; OUT is the folder of a comparison, and what it holds is
+line of `english-2.jsonl` beside this file; OUT is the folder of a comparison, and what it holds is
 not done again. Pre-training needs a computer on which nothing else runs; fits to their end do not,
 so once all systems are trained, copies of OUT can be used by several processes, for other tasks
 each. `--table` prints what has been measured.
@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, "taglm"], default=SYSTEMS)
     parser.add_argument("--table", action="store_true", help="print what has been measured")
     given = parser.parse_args()
-    lines = Lines(HERE / "results.jsonl")
+    lines = Lines(HERE / "english-2.jsonl")
     if not given.table:
         for name in [None, *given.tasks]:
             measure(name, given, lines)
