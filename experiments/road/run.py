@@ -1,10 +1,11 @@
 """Which system on the road to BERT suits a text and a task? One table, by `bertwright compare`.
 
     python experiments/road/run.py [--data DIR] [--out runs/road] [--minutes 12]
-        [--task-minutes 60] [--tasks TREC-6 ...] [--systems bert ...] [--table]
+        [--task-minutes 60] [--task-seeds 1] [--tasks TREC-6 ...] [--systems bert ...]
+        [--rows FILE] [--table]
 
 Each system is pre-trained once on english-2 of DIR, and then used for each task. Every figure is a
-line of `english-2.jsonl` beside this file; OUT is the folder of a comparison, and what it holds is
+line of `english-2.jsonl` beside this file, or of FILE; OUT is the folder of a comparison, and what it holds is
 not done again. Pre-training needs a computer on which nothing else runs; fits to their end do not,
 so once all systems are trained, copies of OUT can be used by several processes, for other tasks
 each. `--table` prints what has been measured.
@@ -196,9 +197,10 @@ def main() -> None:
     parser.add_argument("--task-seeds", type=int, default=1)
     parser.add_argument("--tasks", nargs="*", choices=TASKS, default=list(TASKS))
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, "taglm"], default=SYSTEMS)
+    parser.add_argument("--rows", type=Path, default=HERE / "english-2.jsonl")
     parser.add_argument("--table", action="store_true", help="print what has been measured")
     given = parser.parse_args()
-    lines = Lines(HERE / "english-2.jsonl")
+    lines = Lines(given.rows)
     if not given.table:
         for name in [None, *given.tasks]:
             measure(name, given, lines)
