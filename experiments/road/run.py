@@ -5,10 +5,10 @@
         [--rows FILE] [--table]
 
 Each system is pre-trained once on english-2 of DIR, and then used for each task. Every figure is a
-line of `english-2.jsonl` beside this file, or of FILE; OUT is the folder of a comparison, and what it holds is
-not done again. Pre-training needs a computer on which nothing else runs; fits to their end do not,
-so once all systems are trained, copies of OUT can be used by several processes, for other tasks
-each. `--table` prints what has been measured.
+line of FILE, which is `english-2.jsonl` beside this file; OUT is the folder of a comparison, and
+what it holds is not done again. Pre-training needs a computer on which nothing else runs; fits to
+their end do not, so once all systems are trained, copies of OUT can be used by several processes,
+for other tasks each. `--table` prints what has been measured.
 """
 
 from __future__ import annotations
