@@ -9,15 +9,7 @@ import pytest
 
 from bertwright import machine
 from bertwright.machine import cpu_quota, processor, usable_cores, usable_memory
-
-
-def system(root: Path, files: dict[str, str]) -> Path:
-    """A folder with these files."""
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
-
+from tests.cgroups import system
 
 V2 = {"proc/self/cgroup": "0::/kubepods/pod/box\n", "sys/fs/cgroup/kubepods/pod/box/cpu.max": ""}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bertwright.process_settings import bound_threads, keep_few_kernels, sleep_when_idle
-from tests.test_machine import system
+from tests.cgroups import system
 
 
 def test_threads_are_bound_by_a_quota_alone_and_never_over_a_wish(

@@ -24,8 +24,8 @@ from tests.checkpoint.conftest import (
     new_learner,
     rewrite,
 )
-from tests.checkpoint.test_task_heads import TASKS, saved
-from tests.storage.test_pickled import Hostile
+from tests.checkpoint.task_heads import TASKS, saved
+from tests.storage.hostile import Hostile
 
 
 def same(a: Path, b: Path) -> None:

@@ -6,7 +6,7 @@ import torch
 
 from bertwright.checkpoint.extension import extend_learner
 from tests.checkpoint.conftest import CONFIG, new_learner
-from tests.checkpoint.export.test_padded import learner_of
+from tests.checkpoint.export.sample import learner_of
 
 
 def test_rows_and_biases_are_means() -> None:

@@ -20,7 +20,7 @@ from bertwright.models.bert.encoder import bert_spec
 from bertwright.tasks.span.options import SpanTask
 from bertwright.tasks.texts.options import ClassificationOptions, ClassificationTask
 from tests.checkpoint.conftest import refused
-from tests.checkpoint.test_task_heads import TEXT, change_task, saved
+from tests.checkpoint.task_heads import TEXT, change_task, saved
 
 SPEC = bert_spec(BertConfig())
 TASK = replace(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import JsonOf, Ran
-from tests.text.test_cluster import start
+from tests.text.cluster import start
 
 pytestmark = pytest.mark.slow
 

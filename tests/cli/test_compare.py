@@ -15,7 +15,7 @@ from bertwright.recipes.compare import presets, train
 from bertwright.recipes.compare.folder import PRESET, hold
 from tests.cli.conftest import JsonOf, Ran
 from tests.recipes.compare.conftest import write_labels, write_text
-from tests.recipes.quickstart.test_corpus import write_package
+from tests.recipes.quickstart.sample import write_package
 
 SMALL = ("--minutes", "0.01", "--vocab-size", "200", "--sentences", "line", "--device", "cpu")
 

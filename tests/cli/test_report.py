@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.conftest import JsonOf, Ran
 from tests.report.finetuned_runs import topics, write_finetuned
-from tests.report.test_pretrained_page import write_run
+from tests.report.pretrained_runs import write_run
 
 
 def test_the_page_and_where_it_is(tmp_path: Path, ran: Ran, json_of: JsonOf) -> None:

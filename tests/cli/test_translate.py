@@ -19,7 +19,7 @@ from bertwright.inference.model import load
 from bertwright.inference.translation import translate as translation
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests.cli.conftest import JsonOf, Ran
-from tests.inference.translation.test_translate import TEXTS, make
+from tests.inference.translation.sample import TEXTS, make
 from tests.raising import assert_names
 from tests.small_runs import SPECIAL, WORDS, build_data, newest, train
 from tests.small_runs import config_of as bert_run

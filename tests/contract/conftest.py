@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from bertwright.checkpoint import checkpoint
 from bertwright.config import values
@@ -231,3 +232,14 @@ def run(name: str, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     out = tmp_path_factory.mktemp(name) / "run"
     train(config_of(name, data, out, checkpoint=CHECKPOINTS))
     return out
+
+
+def gradients(learner: Learner, batches: list[Any]) -> dict[str, Tensor]:
+    """Of one step over all batches: sums added up, divided once."""
+    learner.zero_grad()
+    counts = {name: sum(learner.counts(b)[name] for b in batches) for name in learner.objectives}
+    for batch in batches:
+        losses = learner(batch)
+        assert {name: loss.count for name, loss in losses.items()} == learner.counts(batch)
+        sum(loss.total / counts[name] for name, loss in losses.items()).backward()
+    return {name: p.grad.clone() for name, p in learner.named_parameters() if p.grad is not None}

@@ -18,6 +18,7 @@ from bertwright.models.system import System
 from bertwright.nn.encoder import Encoded, GoesOn
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
+from tests.contract.conftest import gradients
 
 LENGTHS = [9, 7, 7, 4, 1]
 
@@ -40,17 +41,6 @@ def encode(learner: Learner, inputs: Inputs, **options: Any) -> Encoded:
     with torch.no_grad():
         encoded: Encoded = learner.eval().encoder(inputs, **options)
     return encoded
-
-
-def gradients(learner: Learner, batches: list[Any]) -> dict[str, Tensor]:
-    """Of one step over all batches: sums added up, divided once."""
-    learner.zero_grad()
-    counts = {name: sum(learner.counts(b)[name] for b in batches) for name in learner.objectives}
-    for batch in batches:
-        losses = learner(batch)
-        assert {name: loss.count for name, loss in losses.items()} == learner.counts(batch)
-        sum(loss.total / counts[name] for name, loss in losses.items()).backward()
-    return {name: p.grad.clone() for name, p in learner.named_parameters() if p.grad is not None}
 
 
 def median_draw(probabilities: Tensor, count: int, **options: Any) -> Tensor:

@@ -20,7 +20,7 @@ from bertwright.models.system import System
 from bertwright.nn.objective import Learner
 from bertwright.recipes.configure import configure
 from bertwright.recipes.pretrain import make_learner
-from tests.contract.test_encoder import gradients
+from tests.contract.conftest import gradients
 from tests.contract.toy_mixture import MIXTURE, Causal, add_mixture
 from tests.small_runs import build_data, mapping_of
 

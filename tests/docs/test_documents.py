@@ -13,6 +13,7 @@ import pytest
 from bertwright.cli.app import make_app, run
 from docs.generator.repository import pages
 from docs.generator.write import expanded
+from tests.docs.blocks import blocks
 from tests.house.source import ROOT
 
 DOCUMENTS = [
@@ -46,11 +47,6 @@ WORDS = (
     ("waited", "walked", "stayed", "wondered", "slept"),
     ("house", "garden", "boat", "teacher", "market", "forest", "kitchen", "window", "letter"),
 )
-
-
-def blocks(path: Path, language: str) -> list[str]:
-    """The fenced blocks of a document in one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text("utf-8"), re.M | re.S)
 
 
 def commands(block: str) -> Iterator[list[str]]:

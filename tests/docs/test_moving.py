@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bertwright.cli.app import run
-from tests.docs.test_documents import blocks
+from tests.docs.blocks import blocks
 from tests.house.source import ROOT
 
 MOVING = ROOT / "docs" / "howto" / "moving.md"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
+from bertwright.checkpoint import checkpoint
 from bertwright.config.vectors import VectorConfig
 from bertwright.inference.model import Model, load
 from bertwright.inference.vectors.embed import Embedder
+from bertwright.models.nnlm.config import NnlmConfig
 from tests.small_bert import write_model
+from tests.small_runs import SPECIAL, WORDS, make_tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +36,19 @@ def embedder(model_folder: Path) -> Embedder:
 @pytest.fixture
 def model(model_folder: Path) -> Model:
     return load(model_folder, device="cpu")
+
+
+TEXT = " ".join(WORDS[n % 40] for n in range(70))
+
+
+def language_model(folder: Path, seed: int = 1, words: Sequence[str] = WORDS) -> Model:
+    folder.mkdir()
+    tokenizer = folder / "tokenizer"
+    make_tokenizer([*SPECIAL, *words, "."]).save(tokenizer)
+    config = NnlmConfig(len(SPECIAL) + len(words) + 1, 6, 3)
+    learner = checkpoint.make_learner(config, ["next_token"])
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in learner.parameters():
+        torch.nn.init.normal_(parameter, generator=generator)
+    checkpoint.save(folder, learner, tokenizer, "a card")
+    return load(folder, device="cpu")

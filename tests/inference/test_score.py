@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from bertwright.checkpoint import checkpoint
 from bertwright.errors import ConfigError, DataError
-from bertwright.inference.model import Model, load
+from bertwright.inference.model import Model
 from bertwright.inference.score import TextScore, best_weights, mix, score, score_ids, windows_of
-from bertwright.models.nnlm.config import NnlmConfig
-from tests.small_runs import SPECIAL, WORDS, make_tokenizer
-
-TEXT = " ".join(WORDS[n % 40] for n in range(70))
-
-
-def language_model(folder: Path, seed: int = 1, words: Sequence[str] = WORDS) -> Model:
-    folder.mkdir()
-    tokenizer = folder / "tokenizer"
-    make_tokenizer([*SPECIAL, *words, "."]).save(tokenizer)
-    config = NnlmConfig(len(SPECIAL) + len(words) + 1, 6, 3)
-    learner = checkpoint.make_learner(config, ["next_token"])
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in learner.parameters():
-        torch.nn.init.normal_(parameter, generator=generator)
-    checkpoint.save(folder, learner, tokenizer, "a card")
-    return load(folder, device="cpu")
+from tests.inference.conftest import TEXT, language_model
+from tests.small_runs import WORDS
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import load
 from bertwright.models.bert.masked_batch import MaskedBatch
+from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.objective import Learner
 from bertwright.nn.sequences import Inputs, Sequences
 
@@ -123,3 +124,74 @@ def batches() -> dict[str, Labelled]:
 def tiny_batch() -> Labelled:
     """A batch for the published vocabulary."""
     return make_batch(30522, [128, 97, 97, 40, 7], share=0.15)
+
+
+TOLERANCE = 1e-5
+
+
+def near(ours: Tensor, theirs: Tensor, what: str) -> None:
+    """Within 1e-5, and of the same shape."""
+    assert ours.shape == theirs.shape, what
+    assert (ours - theirs).abs().max() <= TOLERANCE, what
+
+
+class SharedMasks:
+    """Dropout in both models with one set of masks, drawn once for each place of the network.
+
+    A place is told by the order of calls: embeddings, then in every layer the attention
+    probabilities `[B, A, T, T]`, the attention's output and the feed-forward output `[B, T, H]`.
+    Ours are the same masks cut to each sequence's length.
+    """
+
+    def __init__(self, batch: Labelled, heads: int, hidden: int, layers: int, share: float) -> None:
+        chance = torch.Generator().manual_seed(3)
+        count, longest = batch.inputs.sequences.count, batch.inputs.sequences.longest
+        self.batch = batch
+        self.share = share
+
+        def draw(*shape: int) -> Tensor:
+            return (torch.rand(shape, generator=chance) >= share) / (1 - share)
+
+        self.hidden = [draw(count, longest, hidden) for _ in range(1 + 2 * layers)]
+        self.attention = [draw(count, heads, longest, longest) for _ in range(layers)]
+
+    def for_theirs(self) -> Callable[..., Tensor]:
+        """In place of `torch.nn.functional.dropout`."""
+        hidden, attention = iter(self.hidden), iter(self.attention)
+
+        def dropout(x: Tensor, p: float, training: bool = True, inplace: bool = False) -> Tensor:
+            assert training
+            assert not inplace
+            assert p == self.share
+            return x * next(attention if x.dim() == 4 else hidden)
+
+        return dropout
+
+    def for_ours(
+        self, places: Tensor | None, pooled: bool = True
+    ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+        """In place of `drop` in attention, and of `Dropout.forward`, where the last layer is read
+        at `places` and, if `pooled`, by the pooler."""
+        hidden, attention = iter(self.hidden), self._groups()
+        first = self.batch.inputs.sequences.first
+        read = torch.cat([first, places]) if pooled and places is not None else places
+
+        def probabilities(x: Tensor, p: float) -> Tensor:
+            assert p == self.share
+            return x * next(attention).view_as(x)
+
+        def forward(module: Dropout, x: Tensor) -> Tensor:
+            assert module.p == self.share
+            assert module.training
+            mask = self.batch.pack(next(hidden))
+            return x * (mask if len(mask) == len(x) else mask[read])
+
+        return probabilities, forward
+
+    def _groups(self) -> Iterator[Tensor]:
+        for mask in self.attention:
+            first = 0
+            for group in self.batch.inputs.sequences.groups:
+                rows = mask[first : first + group.count, :, : group.length, : group.length]
+                first += group.count
+                yield rows.reshape(-1)

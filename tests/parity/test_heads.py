@@ -20,8 +20,7 @@ from bertwright.tasks.choices.kind import ChoiceBatch
 from bertwright.tasks.head import Head
 from bertwright.tasks.span.kind import SpanBatch
 from bertwright.tasks.tagging.kind import TaggingBatch
-from tests.parity.conftest import SMALL, Labelled, make_batch, transformers
-from tests.parity.test_pretraining import SharedMasks, near
+from tests.parity.conftest import SMALL, Labelled, SharedMasks, make_batch, near, transformers
 
 HIDDEN, LAYERS = SMALL["hidden_size"], SMALL["num_hidden_layers"]
 MIXED, EQUAL = [17, 13, 13, 13, 9, 4, 9, 2], [11] * 6

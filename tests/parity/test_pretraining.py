@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,15 +16,7 @@ from bertwright.models.bert.system import BERT
 from bertwright.nn.layers.dropout import Dropout
 from bertwright.nn.objective import Learner
 from bertwright.storage.tensor_names import to_foreign
-from tests.parity.conftest import TINY, Labelled
-
-TOLERANCE = 1e-5
-
-
-def near(ours: Tensor, theirs: Tensor, what: str) -> None:
-    """Within 1e-5, and of the same shape."""
-    assert ours.shape == theirs.shape, what
-    assert (ours - theirs).abs().max() <= TOLERANCE, what
+from tests.parity.conftest import TINY, Labelled, SharedMasks, near
 
 
 def logits(learner: Learner, batch: Labelled) -> tuple[Tensor, Tensor]:
@@ -105,68 +97,6 @@ def test_bert_tiny(make_pair: Callable[..., tuple[Any, Learner]], tiny_batch: La
     near(token_logits, tiny_batch.pack(expected.prediction_logits), "masked LM logits")
     near(pair_logits, expected.seq_relationship_logits, "next-sentence logits")
     check_gradients(theirs, learner, tiny_batch)
-
-
-class SharedMasks:
-    """Dropout in both models with one set of masks, drawn once for each place of the network.
-
-    A place is told by the order of calls: embeddings, then in every layer the attention
-    probabilities `[B, A, T, T]`, the attention's output and the feed-forward output `[B, T, H]`.
-    Ours are the same masks cut to each sequence's length.
-    """
-
-    def __init__(self, batch: Labelled, heads: int, hidden: int, layers: int, share: float) -> None:
-        chance = torch.Generator().manual_seed(3)
-        count, longest = batch.inputs.sequences.count, batch.inputs.sequences.longest
-        self.batch = batch
-        self.share = share
-
-        def draw(*shape: int) -> Tensor:
-            return (torch.rand(shape, generator=chance) >= share) / (1 - share)
-
-        self.hidden = [draw(count, longest, hidden) for _ in range(1 + 2 * layers)]
-        self.attention = [draw(count, heads, longest, longest) for _ in range(layers)]
-
-    def for_theirs(self) -> Callable[..., Tensor]:
-        """In place of `torch.nn.functional.dropout`."""
-        hidden, attention = iter(self.hidden), iter(self.attention)
-
-        def dropout(x: Tensor, p: float, training: bool = True, inplace: bool = False) -> Tensor:
-            assert training
-            assert not inplace
-            assert p == self.share
-            return x * next(attention if x.dim() == 4 else hidden)
-
-        return dropout
-
-    def for_ours(
-        self, places: Tensor | None, pooled: bool = True
-    ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-        """In place of `drop` in attention, and of `Dropout.forward`, where the last layer is read
-        at `places` and, if `pooled`, by the pooler."""
-        hidden, attention = iter(self.hidden), self._groups()
-        first = self.batch.inputs.sequences.first
-        read = torch.cat([first, places]) if pooled and places is not None else places
-
-        def probabilities(x: Tensor, p: float) -> Tensor:
-            assert p == self.share
-            return x * next(attention).view_as(x)
-
-        def forward(module: Dropout, x: Tensor) -> Tensor:
-            assert module.p == self.share
-            assert module.training
-            mask = self.batch.pack(next(hidden))
-            return x * (mask if len(mask) == len(x) else mask[read])
-
-        return probabilities, forward
-
-    def _groups(self) -> Iterator[Tensor]:
-        for mask in self.attention:
-            first = 0
-            for group in self.batch.inputs.sequences.groups:
-                rows = mask[first : first + group.count, :, : group.length, : group.length]
-                first += group.count
-                yield rows.reshape(-1)
 
 
 def test_dropout_stands_where_theirs_stands(

@@ -20,7 +20,7 @@ from bertwright.inference.model import load
 from bertwright.inference.vectors.embed import Embedder
 from bertwright.tasks.similarity.options import DenseConfig, SimilarityTask
 from tests.checkpoint.conftest import embedding_of
-from tests.checkpoint.sentence_transformers.test_dense import random_layer
+from tests.checkpoint.sentence_transformers.sample import random_layer
 from tests.small_bert import CONFIG as SMALL
 from tests.small_bert import write_model
 

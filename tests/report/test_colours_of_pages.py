@@ -18,10 +18,10 @@ from bertwright.report.pages import run_page, vector_page
 from bertwright.report.read import read_run
 from bertwright.report.senses_page import senses_page
 from tests.house.source import PACKAGE
-from tests.report.comparison.test_labelled import section
-from tests.report.comparison.test_page import fits, results
+from tests.report.comparison.sample import fits, results, section
 from tests.report.finetuned_runs import KINDS, multi_task, write_finetuned
-from tests.report.test_pretrained_page import examples, parse, write_run
+from tests.report.pages import parse
+from tests.report.pretrained_runs import examples, write_run
 
 POINTS = np.arange(24, dtype=np.float32).reshape(12, 2)
 VALUES = ["sport", "world", "science"] * 4

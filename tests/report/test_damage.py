@@ -13,7 +13,7 @@ from bertwright.report import pages
 from bertwright.report.pages import run_page
 from bertwright.report.read import read_run
 from tests.report.finetuned_runs import classification, write_finetuned
-from tests.report.test_pretrained_page import write_run
+from tests.report.pretrained_runs import write_run
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.report.finetuned_runs import (
     topics,
     write_finetuned,
 )
-from tests.report.test_pretrained_page import HOSTILE, parse
+from tests.report.pages import HOSTILE, parse
 
 
 def page_of(folder: Path, found: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.house.source import PACKAGE
-from tests.serve.test_playground import contrast
+from tests.report.pages import contrast
 
 CSS = (PACKAGE / "report" / "templates" / "page.css").read_text("utf-8")
 

@@ -4,103 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bertwright.errors import ConfigError, DataError
-from bertwright.report import sections
 from bertwright.report.pages import run_page, write_report
 from bertwright.report.read import read_run
 from tests.raising import raises
-
-HOSTILE = '<script>alert("x")</script><img src=x onerror=alert(1)>&amp;\x00\ud800"\''
-
-
-def record(step: int, split: str = "train", **more: float) -> dict[str, Any]:
-    return {
-        "step": step,
-        "tokens": step * 4096,
-        "seconds": step * 2.5,
-        "split": split,
-        "loss": 8.0 - step / 10,
-        "masked_lm.loss": 7.5 - step / 10,
-        "masked_lm.accuracy": step / 100,
-        "next_sentence.loss": 0.6,
-        "next_sentence.accuracy": 0.5 + step / 200,
-        **more,
-    }
-
-
-def write_run(folder: Path, records: list[dict[str, Any]] | None = None, **files: Any) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    if records is None:
-        records = [record(s, learning_rate=1e-3, tokens_per_second=30000.0) for s in range(1, 9)]
-        records.append(record(8, "dev"))
-    lines = "".join(json.dumps(each) + "\n" for each in records)
-    (folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
-    for name, value in files.items():
-        (folder / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")
-    return folder
-
-
-def examples(word: str = "mean") -> dict[str, Any]:
-    return {
-        "baselines": {"masked_lm.accuracy": 0.05},
-        "sections": [
-            sections.fractions_side_by_side(
-                f"Figures {word}",
-                {f"Masked {word}": (word, {f"BERT {word}": 0.3, "most frequent": 0.05})},
-                f"By lot {word}.",
-            ),
-            sections.blanks(
-                f"Masked words {word}",
-                [
-                    {
-                        "text": f"The [MASK] of {word}.",
-                        "truth": word,
-                        "source": word,
-                        "top": [(word, 0.4), ("x", 0.1)],
-                    }
-                ],
-                word,
-            ),
-            sections.table(word, [word, "y"], [[word, word]], word, even=True),
-            sections.dots(word, [[0, 1], [1, 0], [2, 2]], [word] * 3, ["a", word, "b"], word, word),
-        ],
-    }
-
-
-class Balanced(HTMLParser):
-    """Fails on a tag that is closed out of turn; keeps what a browser would act on."""
-
-    VOID = ("meta", "input", "br", "img", "link")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def parse(page: str) -> Balanced:
-    parser = Balanced()
-    parser.feed(page)
-    parser.close()
-    assert parser.open == []
-    return parser
+from tests.report.pages import HOSTILE, parse
+from tests.report.pretrained_runs import examples, record, write_run
 
 
 def test_a_page_is_one_file_without_scripts_or_network(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
 
 from bertwright.checkpoint.convert import convert
 from bertwright.config.serve import ServeConfig
@@ -18,6 +22,7 @@ from bertwright.inference.model import Model, load
 from bertwright.models.gpt.config import GptConfig
 from bertwright.models.transformer.config import TransformerConfig
 from bertwright.serve.app import ROUTERS, make_app
+from bertwright.serve.service import Service
 from bertwright.tasks.choices.options import MultipleChoiceTask
 from bertwright.tasks.generation.options import GenerationOptions, GenerationTask
 from bertwright.tasks.span.options import SpanTask
@@ -164,3 +169,59 @@ def served(full: Path) -> Iterator[Callable[..., TestClient]]:
     yield start
     for made in open_clients:
         made.__exit__(None, None, None)
+
+
+def check_no(reply: Any, *statuses: int) -> dict[str, Any]:
+    assert reply.status_code in (statuses or range(400, 500)), reply.text
+    assert len(reply.content) <= 2048
+    assert "zebra" not in reply.text
+    error: dict[str, Any] = reply.json()["error"]
+    assert error["code"]
+    assert error["message"]
+    return error
+
+
+def ask(client: TestClient, path: str, **body: Any) -> dict[str, Any]:
+    reply = client.post(path, json=body)
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def streamed(client: TestClient, path: str, **body: Any) -> list[Any]:
+    """The events of a stream, which ends as OpenAI's do."""
+    reply = client.post(path, json={"model": "gpt", "stream": True, **body})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
+    *events, done, nothing = reply.text.split("\n\n")
+    assert (done, nothing) == ("data: [DONE]", "")
+    assert all(event.startswith("data: ") for event in events)
+    return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+def figures(text: str) -> dict[str, float]:
+    """By name and labels, without those of the process."""
+    return {
+        " ".join([sample.name.removeprefix("bertwright_"), *sample.labels.values()]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("bertwright_") and not sample.name.endswith("_created")
+    }
+
+
+def with_server(
+    test: Callable[[httpx.AsyncClient, Service], Any], *models: object, **settings: Any
+) -> None:
+    """Run a test over an application in its event loop."""
+    config = ServeConfig(tuple(map(str, models)), device="cpu", log_requests=False, **settings)
+
+    async def main() -> None:
+        app = make_app(config)
+        async with app.app.router.lifespan_context(app.app):
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                while not app.service.is_ready:
+                    await asyncio.sleep(0.01)
+                await test(client, app.service)
+
+    asyncio.run(asyncio.wait_for(main(), 60))

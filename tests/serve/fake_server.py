@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 
 from bertwright.config.serve import ServeConfig
 from tests.house.source import PACKAGE
-from tests.serve.test_connection import served
+from tests.serve.sockets import served
 
 LAYERS, HEADS = 12, 12
 PLAYGROUND = PACKAGE / "serve" / "playground"

@@ -14,8 +14,7 @@ from fastapi.testclient import TestClient
 
 from bertwright.serve.errors import invalid_request
 from bertwright.serve.service import Service
-from tests.serve.conftest import EXAMPLES
-from tests.serve.test_working_together import with_server
+from tests.serve.conftest import EXAMPLES, check_no, with_server
 
 SECRET = "zebra zebra zebra"
 LONG = " ".join("abcdefghijklmnopqrst")
@@ -94,16 +93,6 @@ BAD: list[tuple[str, Any]] = [
     ("/v1/embeddings", {"input": "a", "encoding_format": SECRET}),
     ("/v1/embeddings", {"input": "a", "model": SECRET}),
 ]
-
-
-def check_no(reply: Any, *statuses: int) -> dict[str, Any]:
-    assert reply.status_code in (statuses or range(400, 500)), reply.text
-    assert len(reply.content) <= 2048
-    assert "zebra" not in reply.text
-    error: dict[str, Any] = reply.json()["error"]
-    assert error["code"]
-    assert error["message"]
-    return error
 
 
 @pytest.mark.parametrize(

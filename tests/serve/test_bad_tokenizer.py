@@ -19,7 +19,7 @@ from bertwright.serve import calls
 from bertwright.serve.engine.loading import load_engine
 from bertwright.serve.service import MOST_APART, Service
 from bertwright.text.tokenizer import apart
-from tests.serve.test_working_together import with_server
+from tests.serve.conftest import with_server
 
 PANICS = "ж" * 40 + "a"
 

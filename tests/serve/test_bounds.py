@@ -13,7 +13,7 @@ from bertwright.inference.fill import Blanks
 from bertwright.serve import limits
 from bertwright.serve.engine import items
 from bertwright.serve.errors import HttpError
-from tests.serve.test_bad_input import check_no
+from tests.serve.conftest import check_no
 
 BLANKS = "[MASK] " * 20_000
 

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from bertwright.config.serve import ServeConfig
 from bertwright.serve.http.middleware import Middleware
 from bertwright.serve.service import Service
-from tests.serve.test_connection import HOST, app, connect, replies, served
+from tests.serve.sockets import HOST, app, connect, replies, served
 
 EMBED = b"POST /embed HTTP/1.1\r\n" + HOST
 KEY = b"Authorization: Bearer secret\r\n"

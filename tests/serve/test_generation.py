@@ -17,12 +17,9 @@ from bertwright.config.serve import ServeConfig
 from bertwright.decoding.search import RowsInFlight
 from bertwright.inference.model import Model, load
 from bertwright.serve.app import make_app
-from tests.serve.conftest import until_ready
-from tests.serve.test_bad_input import check_no
-from tests.serve.test_connection import HOST, connect
-from tests.serve.test_connection import served as listening
-from tests.serve.test_metrics import figures
-from tests.serve.test_routes import ask
+from tests.serve.conftest import ask, check_no, figures, streamed, until_ready
+from tests.serve.sockets import HOST, connect
+from tests.serve.sockets import served as listening
 
 PROMPTS = ["a b c", "the d. e f g h i j k", "", "z"]
 LONG = " ".join("abcdefghijklmnopqrstuvwxyz" * 2)
@@ -39,17 +36,6 @@ def generate(client: TestClient, **body: Any) -> dict[str, Any]:
 
 def complete(client: TestClient, **body: Any) -> dict[str, Any]:
     return ask(client, "/v1/completions", model="gpt", **body)
-
-
-def streamed(client: TestClient, path: str, **body: Any) -> list[Any]:
-    """The events of a stream, which ends as OpenAI's do."""
-    reply = client.post(path, json={"model": "gpt", "stream": True, **body})
-    assert reply.status_code == 200, reply.text
-    assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
-    *events, done, nothing = reply.text.split("\n\n")
-    assert (done, nothing) == ("data: [DONE]", "")
-    assert all(event.startswith("data: ") for event in events)
-    return [json.loads(event.removeprefix("data: ")) for event in events]
 
 
 def test_greedy_text_is_the_librarys(client: TestClient, model: Model) -> None:

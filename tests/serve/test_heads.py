@@ -12,8 +12,7 @@ from bertwright.inference import next_sentence
 from bertwright.inference.inputs import make_examples
 from bertwright.inference.model import Model
 from bertwright.tasks.task_data import TaskData
-from tests.serve.test_bad_input import check_no
-from tests.serve.test_routes import ask
+from tests.serve.conftest import ask, check_no
 
 LONG = " ".join("abcdefghijklmnopqrst")
 CONTEXT = "b c d e f g h i j k l m n o p q"

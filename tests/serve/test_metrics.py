@@ -6,19 +6,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from fastapi.testclient import TestClient
-from prometheus_client.parser import text_string_to_metric_families
 
 from bertwright.serve.metrics import ServerMetrics
-
-
-def figures(text: str) -> dict[str, float]:
-    """By name and labels, without those of the process."""
-    return {
-        " ".join([sample.name.removeprefix("bertwright_"), *sample.labels.values()]): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name.startswith("bertwright_") and not sample.name.endswith("_created")
-    }
+from tests.serve.conftest import figures
 
 
 def test_requests_and_what_a_model_read() -> None:

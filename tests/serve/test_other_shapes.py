@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.serve.test_bad_input import check_no
+from tests.serve.conftest import check_no
 
 QUESTION = {"question": "a ?", "context": "b c d e f"}
 CHOICE = {"text": "a", "choices": ["b", "c d"], "text2": "x"}

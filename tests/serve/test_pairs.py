@@ -17,8 +17,7 @@ from bertwright.inference.model import load
 from bertwright.tasks.similarity.options import SimilarityTask
 from bertwright.tasks.texts.options import ClassificationTask, RegressionTask
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.serve.conftest import CONFIG, SHORT
-from tests.serve.test_bad_input import check_no
+from tests.serve.conftest import CONFIG, SHORT, check_no
 from tests.small_bert import VOCABULARY, write_model
 
 TEXT = ClassificationTask(labels=("x", "y"), text_column="text", **SHORT)

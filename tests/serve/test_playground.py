@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.house.source import PACKAGE
+from tests.report.pages import contrast
 from tests.serve.browser import CHROMIUM, NEEDED, UNREADABLE, Page, browser
 from tests.serve.fake_server import MODELS, Fake, fake_server
 
@@ -493,16 +494,3 @@ def test_colours_can_be_read() -> None:
         for name in ("ink", "soft", "dev", "good", *(f"h{n}" for n in range(8))):
             for ground in ("ground", "card"):
                 assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
-
-
-def contrast(one: str, other: str) -> float:
-    """The ratio of two colours' relative luminances, each raised by 0.05."""
-
-    def luminance(colour: str) -> float:
-        pairs = re.findall("..", colour if len(colour) == 6 else "".join(c * 2 for c in colour))
-        parts = [int(pair, 16) / 255 for pair in pairs]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)

@@ -19,16 +19,10 @@ from bertwright.inference.model import Model
 from bertwright.inference.vectors.compare import cosines
 from bertwright.serve.engine.folder import weights_digest
 from bertwright.serve.routes.vectors import store
+from tests.serve.conftest import ask
 
 TEXTS = ["a b c", "the d.", "e"]
 ABOUT = {"model", "sha256", "layers", "pooling", "normalized", "tokens_used", "truncated"}
-
-
-def ask(client: TestClient, path: str, **body: Any) -> dict[str, Any]:
-    reply = client.post(path, json=body)
-    assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
 
 
 POOLINGS = ["mean", "cls", "max", "mean-max", "weighted", "first-last"]

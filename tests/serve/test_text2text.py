@@ -14,9 +14,7 @@ from bertwright.inference.model import Model, load
 from bertwright.serve.engine.generation.flight import Piece
 from bertwright.serve.routes.text2text import StrippedTexts
 from bertwright.tasks.predictions import GenerationPrediction
-from tests.serve.test_bad_input import check_no
-from tests.serve.test_generation import streamed
-from tests.serve.test_routes import ask
+from tests.serve.conftest import ask, check_no, streamed
 
 SOURCES = ["a b c", "the d. e f g", "z", "a b c", "x y the the z"]
 

@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 
 import bertwright
 from bertwright.checkpoint.convert import convert
-from tests.inference.word_vectors.test_further_words import TEXTS, elmo, fasttext
-from tests.serve.test_metrics import figures
+from tests.inference.word_vectors.sample import TEXTS, elmo, fasttext
+from tests.serve.conftest import figures
 
 ARPA = """
 \\data\\

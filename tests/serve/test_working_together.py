@@ -23,32 +23,14 @@ from bertwright.inference.backends.int8 import has_int8
 from bertwright.inference.model import load
 from bertwright.nn.products import has_bfloat16
 from bertwright.serve import calls
-from bertwright.serve.app import make_app
 from bertwright.serve.engine import loading
 from bertwright.serve.engine.batching import FAILURES
 from bertwright.serve.engine.engine import Engine
 from bertwright.serve.engine.loading import load_engine
 from bertwright.serve.service import Service
+from tests.serve.conftest import with_server
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
-def with_server(
-    test: Callable[[httpx.AsyncClient, Service], Any], *models: object, **settings: Any
-) -> None:
-    """Run a test over an application in its event loop."""
-    config = ServeConfig(tuple(map(str, models)), device="cpu", log_requests=False, **settings)
-
-    async def main() -> None:
-        app = make_app(config)
-        async with app.app.router.lifespan_context(app.app):
-            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                while not app.service.is_ready:
-                    await asyncio.sleep(0.01)
-                await test(client, app.service)
-
-    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 @pytest.mark.slow

@@ -11,16 +11,7 @@ from safetensors.torch import load_file
 
 from bertwright.errors import DataError
 from bertwright.storage.pickled import is_pickle, unpickle
-
-
-class Hostile:
-    """What makes a file when a pickle of it is opened."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> object:
-        return exec, (f"open({str(self.mark)!r}, 'w')",)
+from tests.storage.hostile import Hostile
 
 
 @pytest.mark.parametrize("archive", [True, False])

@@ -6,23 +6,14 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 
-import dask
 import pytest
-from distributed import LocalCluster
 
 from bertwright.errors import BertwrightError, ConfigError
 from bertwright.text import cluster
 from bertwright.text.cluster import Work, map_on_cluster
+from tests.text.cluster import start
 
 pytestmark = pytest.mark.slow
-
-
-def start(workers: int) -> LocalCluster:
-    """A scheduler and workers on this computer; work that ended one is not given to another."""
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        return LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-        )
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 import torch
 
 from bertwright.checkpoint.checkpoint import make_learner
@@ -109,3 +110,18 @@ def make_trainer(
         when_to_save=CheckpointConfig(every_steps=2),
     )
     return replace(trainer, **changes)
+
+
+def corrupt(monkeypatch: pytest.MonkeyPatch, value: float, calls: Sequence[int]) -> None:
+    """Give some calls of the learner (from 1) another loss whose gradient is finite or not."""
+    forward, count = Learner.forward, [0]
+
+    def corrupted(learner: Learner, batch: object) -> object:
+        losses = forward(learner, batch)
+        count[0] += 1
+        if count[0] in calls:
+            name = "masked_lm"
+            losses[name] = replace(losses[name], total=losses[name].total + value)
+        return losses
+
+    monkeypatch.setattr(Learner, "forward", corrupted)

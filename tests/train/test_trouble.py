@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +19,7 @@ from bertwright.train.loop import MOST_SKIPPED
 from bertwright.train.signals import SeveralRuns, Signals
 from bertwright.train.state import Position
 from tests.raising import assert_names
-from tests.train.sample import make_trainer, new_learner
-
-
-def corrupt(monkeypatch: pytest.MonkeyPatch, value: float, calls: Sequence[int]) -> None:
-    """Give some calls of the learner (from 1) another loss whose gradient is finite or not."""
-    forward, count = Learner.forward, [0]
-
-    def corrupted(learner: Learner, batch: object) -> object:
-        losses = forward(learner, batch)
-        count[0] += 1
-        if count[0] in calls:
-            name = "masked_lm"
-            losses[name] = replace(losses[name], total=losses[name].total + value)
-        return losses
-
-    monkeypatch.setattr(Learner, "forward", corrupted)
+from tests.train.sample import corrupt, make_trainer, new_learner
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

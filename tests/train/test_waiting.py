@@ -48,8 +48,7 @@ from bertwright.train.state import Position
 from tests.contract.conftest import config_of
 from tests.small_runs import build_data, build_pairs, build_stories
 from tests.tasks.sample import make_learner as make_head
-from tests.train.sample import make_trainer, new_learner
-from tests.train.test_trouble import corrupt
+from tests.train.sample import corrupt, make_trainer, new_learner
 
 READS = ("_local_scalar_dense", "nonzero", "_unique2", "masked_select", "equal")
 

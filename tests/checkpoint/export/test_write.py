@@ -41,7 +41,7 @@ from bertwright.tasks.texts.options import ClassificationTask
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
 from tests import small_bert
 from tests.checkpoint.conftest import VOCABULARY, embedding_of, new_learner
-from tests.checkpoint.export.test_padded import TASKS, learner_of, stand_in
+from tests.checkpoint.export.sample import TASKS, learner_of, stand_in
 from tests.raising import raises
 
 Written = tuple[Path, Path, dict[str, Any]]

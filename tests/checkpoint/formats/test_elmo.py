@@ -21,7 +21,7 @@ from bertwright.errors import BertwrightError, ConfigError, DataError, Integrity
 from bertwright.models.elmo.encoder import Elmo
 from bertwright.nn.objective import Learner
 from bertwright.text.tokenizer.tokenizer import make_tokenizer
-from tests.models.elmo.test_elmo import CONFIG, TOKENS, inputs
+from tests.models.elmo.sample import CONFIG, TOKENS, inputs
 
 h5py = pytest.importorskip("h5py")
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

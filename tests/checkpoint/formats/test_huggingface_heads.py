@@ -23,7 +23,7 @@ from bertwright.models.bert.huggingface import scheme_of
 from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.tasks.texts.options import ClassificationTask
 from tests.checkpoint.conftest import CONFIG, assert_same, change, refused
-from tests.checkpoint.test_task_heads import IDS, ODD, TASKS, TYPES, change_task, saved, scores
+from tests.checkpoint.task_heads import IDS, ODD, TASKS, TYPES, change_task, saved, scores
 
 transformers = pytest.importorskip("transformers")
 

@@ -16,32 +16,17 @@ from bertwright.checkpoint.convert import convert
 from bertwright.checkpoint.inspection import inspect
 from bertwright.checkpoint.sentence_transformers.dense import (
     Dense,
-    DenseLayer,
     read_config,
     read_layer,
-    write_layer,
 )
 from bertwright.errors import ConfigError, DataError, IntegrityError
 from bertwright.inference.model import load
 from tests.checkpoint.conftest import change as edit
 from tests.checkpoint.conftest import embedding_of, rewrite
+from tests.checkpoint.sentence_transformers.sample import TANH, random_layer
 from tests.raising import raises
 
 TEXTS = ["a b c.", "what is this?", "z", "a b c d e f g h i j k l m n o p q r s"]
-TANH = "torch.nn.modules.activation.Tanh"
-
-
-def random_layer(
-    folder: Path, given: int, made: int, bias: bool = True, activation: str = TANH
-) -> Dense:
-    """A layer in a folder of its own."""
-    folder.mkdir()
-    chance = torch.Generator().manual_seed(made)
-    weight = torch.randn(made, given, generator=chance)
-    dense = Dense(given, made, bias, activation, folder)
-    told = torch.randn(made, generator=chance) if bias else None
-    write_layer(folder, DenseLayer(dense, weight, told))
-    return dense
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from bertwright.inference.model import Model, load
 from bertwright.models.catalogue import make_run, trainable
 from bertwright.text.tokenizer.train import train_tokenizer
 from tests.contract.conftest import mapping
-from tests.inference.test_other_encoders import model_of
+from tests.inference.sums import model_of
 from tests.small_runs import build_pairs, train
 
 

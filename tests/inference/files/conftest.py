@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,15 @@ def embed(embedder: Embedder, folder: str, lines: str) -> Embed:
 
 class Killed(Exception):
     """The end of a process, for a test."""
+
+
+def write_search(folder: Path, qrels: str = "q1\td1\t1\nq1\td3\t2\nq2\td2\t1\n") -> Path:
+    (folder / "qrels").mkdir(parents=True)
+    documents = [("d1", "a", "b c"), ("d2", "", "d e f"), ("d3", "g", "h"), ("q2", "", "d e")]
+    lines = [{"_id": name, "title": title, "text": text} for name, title, text in documents]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    asked = {"q1": "a b", "q2": "d e", "q3": "j"}
+    queries = [{"_id": name, "text": text} for name, text in asked.items()]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(each) + "\n" for each in queries))
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}")
+    return folder

@@ -13,18 +13,7 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.inference.files.beir import find_judgements, is_search, read_search
 from bertwright.inference.files.retrieval import figures_of_queries
-
-
-def write_search(folder: Path, qrels: str = "q1\td1\t1\nq1\td3\t2\nq2\td2\t1\n") -> Path:
-    (folder / "qrels").mkdir(parents=True)
-    documents = [("d1", "a", "b c"), ("d2", "", "d e f"), ("d3", "g", "h"), ("q2", "", "d e")]
-    lines = [{"_id": name, "title": title, "text": text} for name, title, text in documents]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
-    asked = {"q1": "a b", "q2": "d e", "q3": "j"}
-    queries = [{"_id": name, "text": text} for name, text in asked.items()]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(each) + "\n" for each in queries))
-    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}")
-    return folder
+from tests.inference.files.conftest import write_search
 
 
 def test_the_files_of_beir(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bertwright.cli.app import run
-from tests.inference.test_score import TEXT, language_model
+from tests.inference.conftest import TEXT, language_model
 from tests.small_runs import WORDS
 
 

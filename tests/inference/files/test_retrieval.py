@@ -11,7 +11,7 @@ import pytest
 
 from bertwright.cli.app import run
 from bertwright.inference.files.retrieval import figures_of_query
-from tests.inference.files.test_beir import write_search
+from tests.inference.files.conftest import write_search
 
 
 def test_figures_of_a_query() -> None:

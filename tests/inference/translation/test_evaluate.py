@@ -9,7 +9,7 @@ import pytest
 from bertwright.errors import DataError
 from bertwright.inference.model import load
 from bertwright.inference.translation.translate import require_direction
-from tests.inference.translation.test_translate import make
+from tests.inference.translation.sample import make
 
 SOURCES = ["ba be", "", "do ba ba", "ba " * 99]
 TARGETS = ["ga ga", "", "ga li", "ga"]

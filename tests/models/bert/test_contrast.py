@@ -15,7 +15,7 @@ from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner
 from bertwright.train.distributed import Ranks
 from bertwright.train.step_loss import share
-from tests.models.bert.test_objectives import make_batch
+from tests.models.bert.conftest import make_batch
 from tests.small_bert import STILL
 
 ALONE = Ranks(0, 1, torch.device("cpu"))

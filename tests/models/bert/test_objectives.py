@@ -8,33 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertwright.checkpoint.checkpoint import make_learner
-from bertwright.models.bert.masked_batch import MaskedBatch
 from bertwright.models.bert.masked_lm import MaskedLM
 from bertwright.models.bert.next_sentence import NextSentence
 from bertwright.nn.init import initialize
 from bertwright.nn.objective import Learner, Objective
-from bertwright.nn.sequences import Inputs, Sequences
+from tests.models.bert.conftest import LENGTHS, make_batch
 from tests.small_bert import STILL
-
-LENGTHS = [11, 7, 7, 4]
-MASKED = [[1, 2, 5, 10], [3], [], [0, 3]]
-
-
-def make_batch(rows: list[int]) -> MaskedBatch:
-    chance = torch.Generator().manual_seed(1)
-    ids = torch.randint(0, 53, (sum(LENGTHS),), generator=chance).split(LENGTHS)
-    labels = torch.randint(0, 53, (sum(LENGTHS),), generator=chance).split(LENGTHS)
-    lengths = [LENGTHS[row] for row in rows]
-    starts = [sum(lengths[:n]) for n in range(len(rows))]
-    positions = [s + p for s, row in zip(starts, rows, strict=True) for p in MASKED[row]]
-    wanted = torch.cat([labels[row] for row in rows])
-    return MaskedBatch(
-        Inputs(torch.cat([ids[row] for row in rows]), Sequences(lengths)),
-        torch.tensor(positions, dtype=torch.long),
-        wanted[positions],
-        torch.tensor([row % 2 for row in rows]),
-        torch.tensor(rows),
-    )
 
 
 @pytest.fixture

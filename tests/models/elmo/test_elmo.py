@@ -12,31 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from bertwright.config.run import OptimizerConfig
-from bertwright.data.batch import collate
 from bertwright.errors import ConfigError
 from bertwright.models.elmo.both_directions import BothDirections
-from bertwright.models.elmo.config import PRESETS, ElmoConfig
+from bertwright.models.elmo.config import PRESETS
 from bertwright.models.elmo.encoder import Elmo
 from bertwright.nn.layers.characters import character_ids
 from bertwright.nn.layers.recurrent import ClippedLstm
-from bertwright.nn.sequences import Inputs, Sequences
+from bertwright.nn.sequences import Sequences
 from bertwright.train.optim import make_optimizers
-
-TOKENS = ["[UNK]", "[B]", "[E]", "a", "the", "straße", "internationally", "x" * 40]
-CONFIG = ElmoConfig(
-    vocab_size=len(TOKENS),
-    max_characters_per_token=20,
-    character_size=5,
-    filters=((1, 4), (2, 3), (3, 6)),
-    n_highway=2,
-    dim=7,
-    projection_dim=6,
-    n_layers=3,
-    cell_clip=0.3,
-    proj_clip=0.2,
-    hidden_dropout_prob=0.0,
-)
-IDS = [[1, 3, 6, 5, 2], [1, 7, 0, 2], [4]]
+from tests.models.elmo.sample import CONFIG, IDS, TOKENS, inputs
 
 
 @pytest.fixture
@@ -54,10 +38,6 @@ def test_sizes_are_those_of_the_published_files(preset: str, millions: float) ->
     with torch.device("meta"):
         made = Elmo(PRESETS[preset])
     assert sum(p.numel() for p in made.parameters()) == pytest.approx(millions * 1e6, abs=0.1e6)
-
-
-def inputs(ids: list[list[int]] = IDS) -> Inputs:
-    return collate(ids)[0]
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from bertwright.recipes.finetune.run import finetune
 from bertwright.recipes.finetune.setup import TaskSpec
 from bertwright.tasks.texts.options import ClassificationOptions
 from bertwright.train.log import read_records
-from tests.inference.vectors.test_static_vectors import LSTM, write
+from tests.inference.vectors.sample import LSTM, write
 from tests.task_files import write_files
 
 WORDS = ["the", "cat", "dog", "sat"]

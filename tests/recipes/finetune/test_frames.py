@@ -15,7 +15,7 @@ from bertwright.cli.app import run as run_verb
 from bertwright.models.gpt.config import GptConfig
 from bertwright.models.word_vectors.config import Word2VecConfig
 from bertwright.models.word_vectors.files import NamedVectors, write_binary
-from tests.inference.vectors.test_static_vectors import LSTM, WORDS, write
+from tests.inference.vectors.sample import LSTM, WORDS, write
 
 GPT = GptConfig(
     vocab_size=9,

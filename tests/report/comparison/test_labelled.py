@@ -4,45 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bertwright.report.comparison.labelled import Labelled, labelled_section
-from bertwright.report.comparison.rows import Results, Row
-from bertwright.report.numbers import baseline_title
+from bertwright.report.comparison.labelled import Labelled
 from bertwright.report.pages import render, run_page
 from bertwright.report.read import read_run
 from tests.raising import assert_names
-from tests.report.test_pretrained_page import HOSTILE, Balanced, write_run
-
-METHODS = {
-    "tuned": ("bert", [0.5, 0.7]),
-    "frozen": ("bert", [0.55, 0.6]),
-    "random": ("bert", [0.2, 0.4]),
-    "tfidf": ("tfidf", [0.3, 0.5]),
-    "majority": ("majority", [0.25, 0.25]),
-}
-
-
-def section(
-    command: str = "bertwright finetune classification --model q",
-    fallen: str = "",
-    **accuracy: list[float],
-) -> Labelled:
-    """The section of the results with 96 and with 1,600 labels, or with 1,600 alone."""
-    rows = []
-    fractions = [0.06, 1.0][-len(accuracy.get("tuned", [0, 0])) :]
-    for method, (system, usual) in METHODS.items():
-        values = accuracy.get(method, usual)[-len(fractions) :]
-        for fraction, value in zip(fractions, values, strict=True):
-            facts: dict[str, Any] = {"value": value, "low": value - 0.02, "high": value + 0.02}
-            facts |= {"fraction": fraction, "metric": "accuracy", "degenerate": method == fallen}
-            way = "baseline" if system == method else method
-            title = baseline_title(system) if way == "baseline" else "BERT"
-            rows.append(Row("task", system, title, 1, way, **facts))
-    facts = {"settings": {"fractions": fractions}, "task": {"examples": {"train": 1600}}}
-    return labelled_section(Results(facts, rows), "Which of 3 packages?", command)
+from tests.report.comparison.sample import section
+from tests.report.pages import HOSTILE, Balanced
+from tests.report.pretrained_runs import write_run
 
 
 def shown(found: Labelled | None) -> str:

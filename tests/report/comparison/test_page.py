@@ -5,93 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bertwright.report.comparison.conclusion import conclusion, remarks
 from bertwright.report.comparison.page import comparison_page
-from bertwright.report.comparison.rows import Results, Row, columns_of
+from bertwright.report.comparison.rows import Row, columns_of
 from bertwright.report.comparison.tables import by_fraction, task_table, text_table
-from bertwright.report.numbers import baseline_title
 from bertwright.report.read import read_run
 from tests.raising import assert_names
-from tests.report.test_pretrained_page import parse, write_run
-
-
-def fit(system: str, way: str, value: float, spread: float = 0.02, **more: Any) -> Row:
-    """A result of the task."""
-    facts = {"fraction": 1.0, "metric": "accuracy", "rate": 1e-3, "epochs": 5.0, "examples": 90}
-    facts |= {"of_examples": 90, "degenerate": False, "run": "tasks/x", "page": True}
-    interval = {"value": value, "low": value - spread, "high": value + spread}
-    found = {"seconds": 30.0, "seconds_of_evaluation": 10.0, "minutes": 1.0} | interval | facts
-    return Row("task", system.lower(), system, 1, way, **(found | more))
-
-
-def fits(system: str, frozen: float, tuned: float, random: float = 0.3) -> list[Row]:
-    values = {"frozen": frozen, "tuned": tuned, "random": random}
-    return [fit(system, way, value) for way, value in values.items()]
-
-
-def pretrained(system: str) -> Row:
-    figures = {"parameters": 5e6, "tokens": 2e6, "seconds": 200.0, "run": f"runs/{system}"}
-    return Row("pretrain", system.lower(), system, 1, page=True, **figures)
-
-
-def system(name: str, fits_tasks: bool = True) -> dict[str, Any]:
-    facts = {"name": name.lower(), "title": name, "adds": f"What {name} adds <here>."}
-    facts |= {"run": f"runs/{name}", "run_of": name.lower(), "model": name}
-    return {**facts, "fits_tasks": fits_tasks, "examples": examples(name)}
-
-
-def examples(name: str) -> dict[str, Any]:
-    """What a system makes of the same text and words."""
-    shown: dict[str, Any] = {"prompts": [{"text": "It <is>", "rest": "so."}], "pseudo": False}
-    if name == "ELMo":
-        return shown | {"neighbours": {"cat": ["dog", "cow"], "red": ["blue"]}}
-    shown["surprisal"] = {"words": ["it", "is", "(end)"], "bits": [1.5, 8.0, 2.0]}
-    if name == "BERT":
-        fill = {"word": "so", "guesses": [["no", 0.5], ["so", 0.25]]}
-        return shown | {"fills": [fill], "pseudo": True, "neighbours": {"cat": ["dog"]}}
-    return shown | {"continuations": [f"what {name} says"]}
-
-
-def results(
-    *rows: Row,
-    tfidf: float = 0.5,
-    fractions: tuple[float, ...] = (1.0,),
-    systems: tuple[str, ...] = (),
-    task: bool = True,
-) -> Results:
-    """The results of the systems of the rows, and of others that have none."""
-    titles = dict.fromkeys([*(row.title for row in rows), *systems])
-    baselines = [
-        fit(name, "baseline", value, fraction=fraction, epochs=None, rate=None)
-        for fraction in fractions
-        for name, value in (("majority", 0.25), ("tfidf", tfidf))
-    ]
-    named = [replace(row, title=baseline_title(row.system)) for row in baselines]
-    facts = {
-        "bertwright": "1",
-        "systems": [system(title, task) for title in titles],
-        "left_out": dict.fromkeys(("cove", "seq2seq"), "it is trained on translations"),
-        "settings": {"fractions": list(fractions), "minutes": 3.0, "tokens": None},
-        "environment": {"cores": 2},
-        "text": {"train": {"characters": 10**7}, "held_out": {"characters": 3 * 10**5}},
-        "task": {
-            "kind": "classification",
-            "metric": "accuracy",
-            "ways": ["frozen", "tuned", "random"],
-            "examples": {"train": 90},
-            "evaluated_on": "test",
-        }
-        if task
-        else None,
-    }
-    trained = [pretrained(title) for title in titles if title not in systems]
-    found = Results(facts, [*trained, *rows, *(named if task else [])])
-    said = {"conclusion": conclusion(found), "remarks": remarks(found)}
-    return replace(found, facts=facts | said)
+from tests.report.comparison.sample import fit, fits, results
+from tests.report.pages import parse
+from tests.report.pretrained_runs import write_run
 
 
 def with_interval(rows: list[Row], low: float | None, high: float | None) -> list[Row]:

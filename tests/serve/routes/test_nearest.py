@@ -11,9 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bertwright.inference.model import Model, load
-from tests.inference.word_vectors.test_further_words import fasttext
-from tests.serve.test_bad_input import check_no
-from tests.serve.test_routes import ask
+from tests.inference.word_vectors.sample import fasttext
+from tests.serve.conftest import ask, check_no
 
 
 def test_neighbours_are_those_of_the_library(client: TestClient, words: Path) -> None:

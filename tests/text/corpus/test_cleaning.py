@@ -10,7 +10,7 @@ import pytest
 from bertwright.config.corpus import CorpusConfig
 from bertwright.text.corpus import documents
 from bertwright.text.corpus.read import CorpusReport, split_document
-from tests.text.corpus.test_corpus import read, write
+from tests.text.corpus.sample import read, write
 
 
 def test_cleaning_is_counted(tmp_path: Path) -> None:

@@ -27,21 +27,10 @@ from bertwright.text.corpus import documents
 from bertwright.text.corpus.documents import split_documents
 from bertwright.text.corpus.read import CorpusReport, read_blocks, read_documents, split_document
 from tests.raising import raises
+from tests.text.corpus.sample import DEFAULT, read, write
 
-DEFAULT = CorpusConfig()
 TEXT = "A title\nOne is here. Two is there.\n\nB title\nThree “é” came.\n"
 DOCUMENTS = [["A title", "One is here.", "Two is there."], ["B title", "Three “é” came."]]
-
-
-def read(path: Path | str, config: CorpusConfig = DEFAULT) -> tuple[list[list[str]], CorpusReport]:
-    report = CorpusReport()
-    return list(read_documents([str(path)], config, report)), report
-
-
-def write(folder: Path, name: str, data: str | bytes) -> Path:
-    path = folder / name
-    path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return path
 
 
 def test_blank_lines_separate(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import tokenizers
 from tokenizers import (
-    AddedToken,
-    decoders,
     models,
     normalizers,
     pre_tokenizers,
@@ -19,53 +17,10 @@ from tokenizers import (
 
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
+from tests.text.tokenizer.saved import SPECIAL, TEXTS, byte_bpe, unigram
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers")
-
-SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-TEXTS = [
-    "The cat sat on the mat.",
-    "A dog barked at the cat, twice!",
-    "Cats and dogs (two of them) sat there.",
-]
-
-
-def byte_bpe() -> tokenizers.Tokenizer:
-    """Return a small tokenizer as RoBERTa has it."""
-    backend = tokenizers.Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=SPECIAL,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    backend.train_from_iterator(TEXTS, trainer)
-    backend.post_processor = processors.RobertaProcessing(
-        ("</s>", 2), ("<s>", 0), add_prefix_space=False
-    )
-    backend.add_special_tokens([AddedToken("<mask>", special=True, lstrip=True)])
-    return backend
-
-
-def unigram() -> tokenizers.Tokenizer:
-    """Return a small tokenizer as XLM-R has it."""
-    backend = tokenizers.Tokenizer(models.Unigram())
-    backend.normalizer = normalizers.NFKC()
-    backend.pre_tokenizer = pre_tokenizers.Metaspace()
-    backend.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=60, special_tokens=SPECIAL, unk_token="<unk>", show_progress=False
-    )
-    backend.train_from_iterator(TEXTS, trainer)
-    backend.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>",
-        pair="<s> $A </s> </s> $B </s>",
-        special_tokens=[("<s>", 0), ("</s>", 2)],
-    )
-    return backend
 
 
 @pytest.mark.parametrize("make", [byte_bpe, unigram])
