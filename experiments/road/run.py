@@ -1,4 +1,4 @@
-"""Which system on the road to BERT suits a text and a task? One table, by `bertwright compare`.
+"""Which system on the road to BERT suits a text and a task? Measured by `bertwright compare`.
 
     python experiments/road/run.py [--data DIR] [--out runs/road] [--minutes 12]
         [--task-minutes 60] [--task-seeds 1] [--tasks TREC-6 ...] [--systems bert ...]
@@ -147,36 +147,52 @@ def measure(name: str | None, given: argparse.Namespace, lines: Lines) -> None:
         lines.add(key | found | {"processor": processor(), "cores": usable_cores()})
 
 
-def table(lines: Lines) -> str:
-    """Return one row for each system and baseline."""
-    tasks = [name for name in TASKS if lines.has(task=name)]
-    columns = ["M tokens read", "bits per character", "BLiMP", *WORD_TESTS, "senses", *tasks]
-    rows = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    titles = {r["system"]: r["title"] for r in lines.records}
+def tables(lines: Lines) -> str:
+    """Return what each system knows of text and words, and what it is worth for each task."""
+    titles = {row["system"]: row["title"] for row in lines.records}
     trained = [name for name in (*SYSTEMS, "taglm") if name in titles]
-    for system in [*trained, *(name for name in titles if name not in trained)]:
-        of_text = [
-            figure(lines.select(task="", system=system, measure=measure, **more), scale, key)
-            for measure, more, scale, key in (
-                ("pretrain", {}, 1e-6, "tokens"),
-                ("text", {"metric": "bits_per_character"}, 1.0, "value"),
-                ("pairs", {"test": PAIRS}, 100.0, "value"),
-                *(("words", {"test": test}, 100.0, "value") for test in WORD_TESTS.values()),
-                ("senses", {}, 100.0, "value"),
+    baselines = [name for name in titles if name not in trained]
+    of_text = {
+        "M tokens read": lines.select(task="", measure="pretrain"),
+        "bits per character": lines.select(task="", metric="bits_per_character"),
+        "BLiMP": lines.select(task="", measure="pairs", test=PAIRS),
+        **{
+            name: lines.select(task="", measure="words", test=test)
+            for name, test in WORD_TESTS.items()
+        },
+        "senses": lines.select(task="", measure="senses"),
+    }
+    scales = {"M tokens read": 1e-6, "bits per character": 1.0}
+    keys = {"M tokens read": "tokens"}
+    text_rows = []
+    for system in trained:
+        cells = [
+            figure(
+                [row for row in rows if row["system"] == system],
+                scales.get(name, 100.0),
+                keys.get(name, "value"),
             )
+            for name, rows in of_text.items()
         ]
+        text_rows.append([titles[system], *cells])
+    tasks = [name for name in TASKS if lines.has(task=name)]
+    task_rows = []
+    for system in [*trained, *baselines]:
         cells = []
         for task in tasks:
-            found = lines.select(task=task, measure="task", system=system)
-            by_way = {way: [r for r in found if r["way"] == way] for way in (*WAYS, "baseline")}
-            if by_way["baseline"]:
-                cells.append(figure(by_way["baseline"]))
-            else:
-                cells.append(
-                    " / ".join(figure(by_way[way]) or "-" for way in WAYS) if found else ""
-                )
-        rows.append(f"| {titles[system]} | {' | '.join([*of_text, *cells])} |")
-    return "\n".join(rows)
+            rows = lines.select(task=task, measure="task", system=system)
+            ways = WAYS if system in trained else ("baseline",)
+            found = [figure([row for row in rows if row["way"] == way]) for way in ways]
+            cells.append(" / ".join(each or "-" for each in found) if any(found) else "")
+        if any(cells):
+            task_rows.append([titles[system], *cells])
+    return f"{_markdown(list(of_text), text_rows)}\n\n{_markdown(tasks, task_rows)}"
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown, whose first column has no title."""
+    lines = [["", *columns], ["---"] * (len(columns) + 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def figure(found: Sequence[Mapping[str, Any]], scale: float = 100.0, key: str = "value") -> str:
@@ -186,7 +202,7 @@ def figure(found: Sequence[Mapping[str, Any]], scale: float = 100.0, key: str = 
 
 
 def main() -> None:
-    """Measure what is missing, and print the table."""
+    """Measure what is missing, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     shared = Path(os.environ.get("BERTWRIGHT_SHARED", "../shared"))
     parser.add_argument("--data", type=Path, default=shared / "data")
@@ -204,7 +220,7 @@ def main() -> None:
     if not given.table:
         for name in [None, *given.tasks]:
             measure(name, given, lines)
-    print(table(lines))
+    print(tables(lines))
 
 
 if __name__ == "__main__":
