@@ -27,7 +27,7 @@ from bertwright.recipes.configure import configure
 from bertwright.recipes.extend import extend
 from bertwright.tasks.catalogue import KINDS
 from tests.small_runs import build_data, mapping_of, newest, records, train
-from tests.text.tokenizer.saved import TEXTS, byte_bpe, unigram
+from tests.text.tokenizer.sample import TEXTS, byte_bpe, unigram
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers")

@@ -17,7 +17,7 @@ from tokenizers import (
 
 from bertwright.text.framing import Framing
 from bertwright.text.tokenizer.tokenizer import load_tokenizer
-from tests.text.tokenizer.saved import SPECIAL, TEXTS, byte_bpe, unigram
+from tests.text.tokenizer.sample import SPECIAL, TEXTS, byte_bpe, unigram
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 transformers = pytest.importorskip("transformers")
