@@ -1,8 +1,12 @@
-"""Products with constant weights, which a CPU stores once in the layout in which oneDNN multiplies.
+"""Matrix products on a CPU by oneDNN: its layout of constant weights, and its numbers of rows.
 
-Without this, each product converts its weight again, which for the few rows of a decoding step
-takes longer than the product itself. The product with a converted weight has no gradient: torch's
-own product is used where a gradient is needed, under autocast, and after a weight has changed.
+A constant weight is stored once in the layout in which oneDNN multiplies. Without this, each
+product converts its weight again, which for the few rows of a decoding step takes longer than the
+product itself. The product with a converted weight has no gradient: torch's own product is used
+where a gradient is needed, under autocast, and after a weight has changed.
+
+oneDNN also compiles a kernel for each number of rows and keeps the last thousand, so rows are
+padded to few numbers: by `product` for a constant weight, by `with_whole_blocks` in training.
 
 Letters: R rows, V vocabulary, H hidden.
 """
@@ -23,6 +27,10 @@ SMALL = 1 << 19
 """The number of multiplications in float32 below which torch's own product is faster."""
 
 
+BLOCK = 32
+"""Under autocast, batches have a multiple of this number of rows."""
+
+
 def has_onednn() -> bool:
     """Return whether torch was built with oneDNN."""
     return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
@@ -39,13 +47,28 @@ def has_bfloat16() -> bool:
 def rows_for(rows: int, large: int = LARGE) -> int:
     """Return the number of rows, at least `rows`, to which a product is padded.
 
-    oneDNN creates and keeps kernels for every number of rows (2 MB for BERT), so only few numbers
-    are used. Padding is at most an eighth of the rows, and a sixteenth from `large` rows on.
+    The kernels of one number of rows take 2 MB for BERT. Padding is at most an eighth of the rows,
+    and a sixteenth from `large` rows on.
     """
     step, parts = 4, 8 if rows < large else 16
     while 2 * step * parts <= rows:
         step *= 2
     return (rows + step - 1) // step * step
+
+
+def with_whole_blocks(x: Tensor) -> Tensor:
+    """Return the rows of x `[N, ...]` and zeros, `[M, ...]`: M is N rounded up to a multiple of
+    `BLOCK` on a CPU under autocast, and N elsewhere.
+
+    Without this, two batches hardly ever have the same number of tokens. On two cores of an Intel
+    Xeon with AMX, a minute of pre-training a bert-mini compiled 1,500 kernels, now 200, and seven
+    minutes of a left-to-right one ended at 0.6 of the speed and with twice the memory with which
+    they began, now at the same.
+    """
+    more = -len(x) % BLOCK
+    if not more or x.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+        return x
+    return torch.cat([x, x.new_zeros(more, *x.shape[1:])])
 
 
 def reorder(weight: Tensor, rows: int) -> Tensor | None:

@@ -90,6 +90,13 @@ class Sequences(BatchCache):
             return self
         return Sequences(self.lengths, device, self.prefixes)
 
+    def with_padding(self, count: int) -> Sequences:
+        """Return the same sequences with a further one of `count` tokens at the end; 0: these."""
+        if count == 0:
+            return self
+        prefixes = None if self.prefixes is None else [*self.prefixes, count]
+        return Sequences([*self.lengths, count], self.device, prefixes)
+
     @property
     def count(self) -> int:
         """B, the number of sequences."""

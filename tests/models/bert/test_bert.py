@@ -15,6 +15,7 @@ from bertwright.checkpoint.checkpoint import make_learner
 from bertwright.models.bert.config import BertConfig
 from bertwright.models.bert.encoder import Bert
 from bertwright.models.bert.masked_batch import MaskedBatch
+from bertwright.nn import products
 from bertwright.nn.encoder import Encoded
 from bertwright.nn.init import initialize
 from bertwright.nn.layers.dropout import Dropout
@@ -168,6 +169,35 @@ def test_bfloat16_is_near(bert: Bert) -> None:
         low = encode(bert, LENGTHS).last
     assert low.dtype == torch.bfloat16  # from the embeddings on: float32 would take twice the room
     assert torch.nn.functional.cosine_similarity(exact, low.float()).min() > 0.99
+
+
+def test_products_of_training_have_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padding changes no loss and no gradient; without it oneDNN compiles kernels in every step."""
+    config = replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    learner = make_learner(config, ["masked_lm", "next_sentence"])
+    initialize(learner, 0.1, torch.Generator().manual_seed(0))
+    ids, types = make_ids(LENGTHS)
+    places, pairs = torch.tensor([1, 7, 29]), torch.tensor([0, 1, 0, 1, 1])
+    inputs = Inputs(ids, Sequences(LENGTHS), types)
+    batch = MaskedBatch(inputs, places, ids[places], pairs, torch.arange(len(LENGTHS)))
+    rows: list[int] = []
+    for part in (*learner.encoder.layers.modules(), learner.objectives["masked_lm"].transform):
+        if isinstance(part, nn.Linear):
+            part.register_forward_hook(lambda part, given, y: rows.append(len(y)))
+    found = []
+    for block in (1, 32):
+        monkeypatch.setattr(products, "BLOCK", block)
+        rows.clear()
+        learner.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            losses = learner(batch)
+            total = sum(loss.total for loss in losses.values())
+        total.backward()
+        gradients = [part.grad for part in learner.parameters() if part.grad is not None]
+        found.append(([loss.total for loss in losses.values()], gradients))
+        assert all(count % block == 0 for count in rows)
+    assert set(rows) == {32}
+    torch.testing.assert_close(found[0], found[1], rtol=0.02, atol=0.02)
 
 
 def test_layers_that_there_are_not(bert: Bert) -> None:

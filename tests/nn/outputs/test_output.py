@@ -67,6 +67,15 @@ def test_no_rows_cost_nothing() -> None:
     assert weight.grad.abs().max() == 0
 
 
+def test_rows_after_those_with_labels_are_padding() -> None:
+    x, weight, bias, labels = inputs(torch.float64)
+    found = []
+    for rows in (x, torch.cat([x, x[:4]])):
+        loss = vocabulary_loss(rows, weight, bias, labels, smoothing=0.2)
+        found.append([loss.total, *torch.autograd.grad(loss.total, (x, weight, bias))])
+    torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize("rows", [torch.float32, torch.bfloat16])
 def test_logits_are_bfloat16_under_autocast(rows: torch.dtype) -> None:
     """The rows of a recurrence are float32."""

@@ -44,7 +44,7 @@ def vocabulary_loss(
     """Return the cross-entropy of labels given the logits `x weight^T + bias`.
 
     Args:
-        x: `[K, H]`.
+        x: `[K, H]`, or more rows, which are padding after those that have labels.
         weight: `[V, H]`, the tied token embeddings.
         bias: `[V]`.
         labels: `[K]`.
@@ -121,11 +121,13 @@ class _VocabularyLoss(torch.autograd.Function):
         logits = F.linear(x, weights, biases.to(x.dtype))  # [K, V], turned into its own gradient
         rows = max(1, (BLOCK_CUDA if on_gpu else BLOCK) // weight.shape[0])
         for start in range(0, len(labels), rows):
-            block, gold = logits[start : start + rows], labels[start : start + rows, None]
+            gold = labels[start : start + rows, None]
+            block = logits[start : start + len(gold)]
             if on_gpu:
                 sums.add_in_few_passes(block, gold)
             else:
                 sums.add_in_cache(block, gold)
+        logits[len(labels) :] = 0.0
         ctx.save_for_backward(x, weight, bias, labels, weights, logits, sums.d_bias)
         ctx.smoothing = smoothing
         ctx.mark_non_differentiable(sums.correct)
@@ -135,7 +137,7 @@ class _VocabularyLoss(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, labels, weights, d_logits, d_bias = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative: the logits must have a graph
-            logits = F.linear(x, weight, bias.to(x.dtype)).to(d_bias.dtype)
+            logits = F.linear(x[: len(labels)], weight, bias.to(x.dtype)).to(d_bias.dtype)
             total = F.cross_entropy(logits, labels, reduction="sum", label_smoothing=ctx.smoothing)
             inputs = [part for part in (x, weight, bias) if part.requires_grad]
             computed = iter(torch.autograd.grad(total, inputs, gradient, create_graph=True))

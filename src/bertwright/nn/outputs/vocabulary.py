@@ -16,7 +16,7 @@ from bertwright.nn.encoder import Transform
 from bertwright.nn.objective import Loss
 from bertwright.nn.outputs.output import vocabulary_loss
 from bertwright.nn.outputs.transform import DenseNorm
-from bertwright.nn.products import product
+from bertwright.nn.products import product, with_whole_blocks
 
 
 class VocabularyOutput(nn.Module):
@@ -79,7 +79,7 @@ class VocabularyOutput(nn.Module):
         `smoothing` is the fraction of the target distribution that is uniform over the vocabulary.
         """
         bias = self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
-        x = self.transformed(x).contiguous()
+        x = self.transformed(with_whole_blocks(x)).contiguous()
         loss = vocabulary_loss(x, self.weight, bias, labels, smoothing)
         return Loss(loss.total, len(labels), loss.correct)
 

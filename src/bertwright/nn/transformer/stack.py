@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from bertwright.nn.encoder import Encoded, Encoder
 from bertwright.nn.features import pool
 from bertwright.nn.host import send_numbers
-from bertwright.nn.sequences import Inputs
+from bertwright.nn.products import with_whole_blocks
+from bertwright.nn.sequences import Inputs, Sequences
 from bertwright.nn.transformer.cache import (
     KeyValueCache,
     read_further,
@@ -50,23 +51,30 @@ class Stack(Encoder):
             raise ValueError("positions select from the last layer: leave out top and keep_layers")
         if top is not None and not 0 <= top <= len(self.layers):
             raise ValueError(f"top is {top}; this model has layers 0 to {len(self.layers)}")
-        x = self.embed(inputs)
+        x = with_whole_blocks(self.embed(inputs))  # [M, H]: N tokens and padding
+        padded = sequences.with_padding(len(x) - sequences.total)
         states = [x]
         for layer in self.layers[: top if positions is None else -1]:
-            x = layer(x, sequences)
+            x = layer(x, padded)
             states.append(x)
-        layers = tuple(states) if keep_layers else ()
-        if top is not None:
-            return Encoded(sequences, x, layers)
-        if self.pooler is None:
-            x = x if positions is None else self.layers[-1](x, sequences, positions)
-            return Encoded(sequences, x, layers, positions=positions)
         if positions is None:
+            states = [state[: sequences.total] for state in states]
+            x, layers = states[-1], tuple(states) if keep_layers else ()
+            if top is not None or self.pooler is None:
+                return Encoded(sequences, x, layers)
             first = pool(x, sequences, self.pooler_reads).to(x.dtype)
-        else:
-            x = self.layers[-1](x, sequences, torch.cat([sequences.first, positions]))  # [B + R, H]
-            first, x = x.split([sequences.count, len(positions)])
-        return Encoded(sequences, x, layers, self.pooler(first), positions)
+            return Encoded(sequences, x, layers, self.pooler(first))
+        if self.pooler is None:
+            return Encoded(sequences, self._last_layer(x, padded, positions), positions=positions)
+        x = self._last_layer(x, padded, torch.cat([sequences.first, positions]))  # [B + R, H]
+        first, x = x[: sequences.count], x[sequences.count :]
+        return Encoded(sequences, x, (), self.pooler(first), positions)
+
+    def _last_layer(self, x: Tensor, sequences: Sequences, positions: Tensor) -> Tensor:
+        """Return the output of the last layer at positions `[R]`: its input x `[M, H]` ->
+        `[R, H]`."""
+        read: Tensor = self.layers[-1](x, sequences, with_whole_blocks(positions))
+        return read[: len(positions)]
 
     @property
     def pooler_reads(self) -> str:
