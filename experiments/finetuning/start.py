@@ -1,13 +1,13 @@
 """Does fine-tuning ever lose to the model's own frozen features?
 
     python experiments/finetuning/start.py --models bert=runs/half-hour minilm=FOLDER --data DIR
-        [--labels 96 1000] [--tasks TREC-6 ...] [--seeds 3] [--ways now before frozen]
+        [--labels 96 1000] [--tasks TREC-6 ...] [--seeds 1 2] [--ways now before frozen last]
 
 Each model learns each task from a few labels by the defaults (`now`), by those of before (`before`:
 a random head over what the encoder was published with, a tenth of the labels held out) and as
-frozen features (`frozen`). The choice among epochs is made on the labels given; scores are of at
-most 2,000 examples of the given dev or test file. Each score is a line of a file; what is there is
-not done again.
+frozen features (`frozen`; `last`: of the last layer in place of the default one). The choice among
+epochs is made on the labels given; scores are of at most 2,000 examples of the given dev or test
+file. Each score is a line of a file; what is there is not done again.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "now": {},
     "before": {"head_start": "random"},
     "frozen": {"transfer": "features"},
+    "last": {"transfer": "features", "layers": "last"},
 }
 RULE = {"rate/3": (1 / 3, 1.0), "rate*3": (3.0, 1.0), "epochs/2": (1.0, 0.5)}
 """Other ways that change the rule of the defaults: the factors of the learning rate and of the
@@ -85,7 +86,7 @@ def fit(
 
 def table(lines: Lines) -> str:
     """Return the scores of all cells, with the means over the cells that have all `WAYS`."""
-    ways = [way for way in (*WAYS, *RULE) if lines.has(way=way)]
+    ways = [way for way in (*SETTINGS, *RULE) if lines.has(way=way)]
     cells = dict.fromkeys((r["model"], r["task"], r["labels"]) for r in lines.records)
     rows = [f"| model | task | labels | {' | '.join(ways)} |", "|---" * (3 + len(ways)) + "|"]
     means: list[list[float]] = []
@@ -111,7 +112,7 @@ def main() -> None:
         "--tasks", nargs="+", default=["TREC-6", "STS-B", "CoNLL-2003", "AG-News", "MRPC"]
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--ways", nargs="+", choices=[*WAYS, *RULE], default=WAYS)
+    parser.add_argument("--ways", nargs="+", choices=[*SETTINGS, *RULE], default=WAYS)
     parser.add_argument("--out", type=Path, default=Path("start.jsonl"))
     given = parser.parse_args()
     lines = Lines(given.out)
